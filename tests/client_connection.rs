@@ -10,7 +10,7 @@ use instanton::client::{Client, Error, InitError};
 use instanton::data::{DataRange, Info, Key, Nspace, Posted, Proc, Rank, Scope, Status, Value, keys};
 use instanton::internal::control::frame::{self, HEADER, Kind};
 use instanton::internal::control::handshake::Welcome;
-use instanton::internal::message::{Part, Push, Reply, Request};
+use instanton::internal::message::{DescriptorKind, Push, Reply, Request};
 use scripted::{PATIENCE, Peer, Scripted, client_of, job, job_info, nspace, proc};
 
 /// A client without shared memory, and the server's end of its connection.
@@ -356,7 +356,7 @@ fn what_cannot_be_mapped_is_asked_for() {
         let get = scope.spawn(|| client.get(&proc(1), "k", &[]));
         let (number, _) = peer.request();
         // A descriptor that is no segment, and one that was announced and does not come.
-        let parts = vec![Part::Modex(1)];
+        let parts = vec![DescriptorKind::Modex(1)];
         let socket = peer.socket.try_clone().unwrap();
         peer.send(&frame::encode(Kind::Reply, number, 1, &Reply::Segments { parts }).unwrap(), &[socket.as_fd()]);
         drop(socket);

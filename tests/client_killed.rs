@@ -7,7 +7,7 @@ mod processes;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Child;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use instanton::client::{Client, Error};
 use instanton::data::{Info, Proc, Rank, Scope, Value, keys};
@@ -103,8 +103,8 @@ fn kill_one(server: &Server, turn: usize, random: &mut u64) {
 fn the_killed_leave_nothing_and_nobody_hanging() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let kills = number("INSTANTON_TEST_KILLS").unwrap_or(40) as usize;
-    let clock = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-    let mut random = number("INSTANTON_TEST_SEED").unwrap_or(clock) | 1;
+    let any = u64::from_le_bytes(instanton::internal::sys::random::bytes().unwrap());
+    let mut random = number("INSTANTON_TEST_SEED").unwrap_or(any) | 1;
     println!("INSTANTON_TEST_SEED={random}");
     let server = server();
     kill_one(&server, 0, &mut random);

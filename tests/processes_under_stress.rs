@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, ChildStdout};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use instanton::client::Client;
 use instanton::data::{Info, Key, Proc, Rank, Scope, Status, Value, keys};
@@ -189,8 +189,8 @@ fn campaign(server: &Server, turn: u64, random: &mut Random) {
 
 #[test]
 fn no_reader_ever_sees_a_mixture() {
-    let clock = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-    let seed = number("INSTANTON_TEST_SEED").unwrap_or(clock) | 1;
+    let any = u64::from_le_bytes(instanton::internal::sys::random::bytes().unwrap());
+    let seed = number("INSTANTON_TEST_SEED").unwrap_or(any) | 1;
     println!("INSTANTON_TEST_SEED={seed}");
     let mut random = Random(seed);
     let end = Instant::now() + Duration::from_secs(number("INSTANTON_TEST_STRESS_SECONDS").unwrap_or(0));

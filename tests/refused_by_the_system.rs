@@ -2,6 +2,8 @@
 //! for files; or whom signals interrupt all the time. They go on by another way, or say in a line what was refused, with
 //! the kernel's reason. Nobody hangs, panics or dies, and nothing is left.
 mod processes;
+#[path = "processes/refusals.rs"]
+mod refusals;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -18,9 +20,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::unistd::Pid;
 use processes::{Job, start_alone, until_dismissed};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-};
+use refusals::{can_refuse, refuse};
 
 /// Call or resource that the kernel refuses: in a variable of the process, so that it can be told by name.
 const FAULT: &str = "FAULT";
@@ -75,49 +75,6 @@ fn fault_begins(at: &str) {
 /// The points at which it may begin: before anything, and when the server has its job or the rank its connection.
 const AT_ONCE: &str = "at once ";
 const LATER: &str = "later ";
-
-/// Has the kernel refuse a call of this process from now on.
-fn refuse(call: &str, errno: Errno) {
-    const CLONE_THREAD: u64 = 0x1_0000;
-    const SO_PEERPIDFD: u64 = 77;
-    let when = |argument, value, op| {
-        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, op, value).unwrap();
-        vec![SeccompRule::new(vec![condition]).unwrap()]
-    };
-    let rules: Vec<(libc::c_long, Vec<SeccompRule>, Errno)> = match call {
-        "memfd_create" => vec![(libc::SYS_memfd_create, vec![], errno)],
-        "fallocate" => vec![(libc::SYS_fallocate, vec![], errno)],
-        "pidfd_open" => vec![
-            (libc::SYS_pidfd_open, vec![], errno),
-            (libc::SYS_getsockopt, when(2, SO_PEERPIDFD, SeccompCmpOp::Eq), Errno::ENOPROTOOPT),
-        ],
-        "futex_waitv" => vec![(libc::SYS_futex_waitv, vec![], errno)],
-        "epoll_create" => vec![(libc::SYS_epoll_create1, vec![], errno)],
-        // The C library asks the newer call first, whose flags lie in memory.
-        "clone" => vec![
-            (libc::SYS_clone3, vec![], Errno::ENOSYS),
-            (libc::SYS_clone, when(0, CLONE_THREAD, SeccompCmpOp::MaskedEq(CLONE_THREAD)), errno),
-        ],
-        other => panic!("no such call: {other}"),
-    };
-    for (number, rules, errno) in rules {
-        seccompiler::apply_filter_all_threads(&filter(number, rules, errno)).unwrap();
-    }
-}
-
-fn filter(call: libc::c_long, rules: Vec<SeccompRule>, errno: Errno) -> BpfProgram {
-    let answer = SeccompAction::Errno(errno as u32);
-    let machine = std::env::consts::ARCH.try_into().unwrap();
-    let filter = SeccompFilter::new([(call, rules)].into(), SeccompAction::Allow, answer, machine);
-    filter.unwrap().try_into().unwrap()
-}
-
-/// Returns whether the kernel refuses calls where one asks for that; says so where not.
-fn can_refuse() -> bool {
-    let filter = filter(libc::SYS_pidfd_open, Vec::new(), Errno::ENOSYS);
-    let result = thread::spawn(move || seccompiler::apply_filter(&filter)).join().unwrap();
-    result.inspect_err(|error| println!("SKIPPED: no call can be refused here: {error}")).is_ok()
-}
 
 /// A server with a job of two; says what a rank finds in its environment, and ends when its input does.
 fn node() -> Result<(), String> {

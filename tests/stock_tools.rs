@@ -7,8 +7,7 @@ use std::slice;
 use launch::{Launch, have, peer};
 
 /// Starts a tool in place of rank 0 that knows nothing of the rank's job, but where to look for servers.
-const AS_TOOL: &str =
-    "unset LD_LIBRARY_PATH INSTANTON_SERVER PMIX_NAMESPACE PMIX_RANK PMIX_SERVER_URI41; exec \"$0\" \"$@\"";
+const AS_TOOL: &str = "unset LD_LIBRARY_PATH INSTANTON_SERVER PMIX_NAMESPACE PMIX_RANK PMIX_SERVER_URI41 PMIX_SERVER_URI3; exec \"$0\" \"$@\"";
 
 #[test]
 fn they_see_the_jobs_and_processes_of_a_run() {

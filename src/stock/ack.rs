@@ -16,9 +16,16 @@ const CLIENT: u8 = 0;
 const TOOL: u8 = 3;
 const NAMED_TOOL: u8 = 4;
 const TOOL_OF_JOB: u8 = 5;
+/// Distance of a launcher's flag from that of any other tool.
+const OF_LAUNCHER: u8 = 3;
+
+/// The way of information in values, which all servers know.
+pub const VALUES: &str = "hash";
 
 /// Modules of the encoding whose bytes are those of `v41` for every type that both have.
 const ENCODINGS: [&[u8]; 4] = [b"v41", b"v4", b"v51", b"v61"];
+/// Module of the encoding in which integers have the width of their type.
+const FIXED: &[u8] = b"v3";
 
 /// Kind of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +51,17 @@ impl Kind {
             TOOL_OF_JOB | 8 => Some(Kind::ToolOfJob),
             _ => None,
         }
+    }
+
+    /// Returns the flag of a peer. A client is no launcher.
+    fn flag(self, is_launcher: bool) -> u8 {
+        let flag = match self {
+            Kind::Client => return CLIENT,
+            Kind::Tool => TOOL,
+            Kind::NamedTool => NAMED_TOOL,
+            Kind::ToolOfJob => TOOL_OF_JOB,
+        };
+        flag + if is_launcher { OF_LAUNCHER } else { 0 }
     }
 }
 
@@ -108,12 +126,14 @@ pub fn parse(bytes: &[u8]) -> Result<Ack, BadAck> {
     };
     let major = major(fields.text("version")?);
     let encoding = fields.text("encoding")?;
-    if !ENCODINGS.contains(&encoding) {
-        return Err(BadAck::Encoding(String::from_utf8_lossy(encoding).escape_debug().to_string()));
-    }
+    let encoding = match encoding {
+        FIXED => Form::PlainFixed,
+        other if ENCODINGS.contains(&other) => Form::Plain,
+        other => return Err(BadAck::Encoding(String::from_utf8_lossy(other).escape_debug().to_string())),
+    };
     let form = match fields.array("form of packs")? {
-        [PLAIN] => Form::Plain,
-        [DESCRIBED] => Form::Described,
+        [PLAIN] => encoding.described(false),
+        [DESCRIBED] => encoding.described(true),
         _ => return Err(BadAck::Field("form of packs")),
     };
     fields.text("storage module")?;
@@ -133,21 +153,16 @@ fn name(fields: &mut Fields<'_>) -> Result<Proc, BadAck> {
     Ok(Proc::new(nspace, rank))
 }
 
-/// The whole first message of a client or a tool, its header included: plain packs in `v41`, and information in values.
-/// Attributes that a tool says of itself are left out where the release has no place for them.
-pub fn write(kind: Kind, proc: Option<&Proc>, version: &str, info: &[Info]) -> Vec<u8> {
+/// The whole first message of a client or a tool, its header included: plain packs in `v41`, and information in the way
+/// that is named. Attributes that a tool says of itself are left out where the release has no place for them.
+pub fn write(kind: Kind, is_launcher: bool, proc: Option<&Proc>, version: &str, way: &str, info: &[Info]) -> Vec<u8> {
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let mut body = b"native\0".to_vec();
     // Credential of that module: user and group, in the order of the machine.
     body.extend_from_slice(&8u32.to_be_bytes());
     body.extend_from_slice(&uid.to_ne_bytes());
     body.extend_from_slice(&gid.to_ne_bytes());
-    body.push(match kind {
-        Kind::Client => CLIENT,
-        Kind::Tool => TOOL,
-        Kind::NamedTool => NAMED_TOOL,
-        Kind::ToolOfJob => TOOL_OF_JOB,
-    });
+    body.push(kind.flag(is_launcher));
     if kind != Kind::Client {
         body.extend_from_slice(&uid.to_be_bytes());
         body.extend_from_slice(&gid.to_be_bytes());
@@ -160,7 +175,8 @@ pub fn write(kind: Kind, proc: Option<&Proc>, version: &str, info: &[Info]) -> V
     body.extend_from_slice(version.as_bytes());
     body.extend_from_slice(b"\0v41\0");
     body.push(PLAIN);
-    body.extend_from_slice(b"hash\0");
+    body.extend_from_slice(way.as_bytes());
+    body.push(0);
     if kind != Kind::Client {
         let mut said = Bodies::new(Form::Plain);
         if said.infos(info).is_ok() {
@@ -246,19 +262,29 @@ mod tests {
             assert_eq!(parse(&seen(flag, 1)), Err(BadAck::Kind(flag)));
         }
         assert_eq!(parse(&seen(0, 7)), Err(BadAck::Field("form of packs")));
+        let of_3 = |form| {
+            let bytes = seen(0, form);
+            let at = bytes.windows(3).position(|name| name == b"v41").unwrap();
+            [&bytes[..at], b"v3", &bytes[at + 3..]].concat()
+        };
+        assert_eq!(parse(&of_3(1)), Ok(ack(Kind::Client, Form::PlainFixed)));
+        assert_eq!(parse(&of_3(2)), Ok(ack(Kind::Client, Form::DescribedFixed)));
     }
 
     #[test]
     fn a_client_here_says_what_is_read() {
         let proc = Proc::new(Nspace::new("job@1").unwrap(), Rank(3));
         let said = vec![Info::new("x", 7u32)];
-        for kind in [Kind::Client, Kind::NamedTool, Kind::ToolOfJob, Kind::Tool] {
+        let kinds = [Kind::Client, Kind::NamedTool, Kind::ToolOfJob, Kind::Tool];
+        for (kind, is_launcher) in kinds.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
             let named = Some(&proc).filter(|_| kind != Kind::Tool);
-            let whole = write(kind, named, "4.2.2", &said);
+            let whole = write(kind, is_launcher, named, "4.2.2", VALUES, &said);
             let (header, body) = whole.split_first_chunk::<{ super::super::frame::HEADER }>().unwrap();
             assert_eq!(length(header), Some(body.len()));
             let found = parse(body).unwrap();
             assert_eq!((found.kind, found.form, found.major), (kind, Form::Plain, 4));
+            let flag = body[b"native\0".len() + 4 + 8];
+            assert_eq!(flag >= TOOL + OF_LAUNCHER, is_launcher && kind != Kind::Client);
             assert_eq!(named.unwrap_or(&found.proc), &found.proc);
             assert_eq!(found.info.len(), usize::from(kind != Kind::Client));
         }

@@ -82,7 +82,7 @@ pub fn body(form: Form, major: u32, answer: Answer, reply: Reply, jobs: &[Told])
             out.one(T::STATUS, &Status::SUCCESS)?.one(T::BYTE_OBJECT, &bytes)?.infos(&infos)?;
         }
         (Answer::Pull(id), Reply::Done(Status::SUCCESS)) => {
-            out.one(T::STATUS, &Status::SUCCESS)?.one(T::SIZE, &id)?;
+            out.one(T::STATUS, &Status::SUCCESS)?.size(id)?;
         }
         (Answer::Group(asked), Reply::Infos(made, infos)) => {
             let found = |key| infos.iter().find(|info| info.key == key);
@@ -90,11 +90,11 @@ pub fn body(form: Form, major: u32, answer: Answer, reply: Reply, jobs: &[Told])
             let context = found(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
             out.one(T::STATUS, &plain(made))?.list(T::PROC, &members)?;
             if major < GROUPS_BY_INFO {
-                out.one(T::SIZE, &context.unwrap_or_default())?;
+                out.size(context.unwrap_or_default())?;
             } else {
                 out.one(T::BOOL, &context.is_some())?;
                 if let Some(context) = context {
-                    out.one(T::SIZE, &context)?;
+                    out.size(context)?;
                 }
                 let own = [keys::GROUP_MEMBERSHIP, keys::GROUP_CONTEXT_ID, keys::GROUP_ID];
                 let rest: Vec<Info> = infos.into_iter().filter(|info| own.iter().all(|key| info.key != *key)).collect();
@@ -136,7 +136,7 @@ pub fn event(form: Form, status: Status, source: &Proc, info: &[Info]) -> Writte
 /// Output of a process.
 pub fn output(form: Form, pull: u64, source: &Proc, channel: Channels, bytes: Vec<u8>, info: &[Info]) -> Written {
     let mut out = Bodies::new(form);
-    out.one(DataType::PROC, source)?.one(DataType::IOF_CHANNEL, &channel)?.one(DataType::SIZE, &pull)?;
+    out.one(DataType::PROC, source)?.one(DataType::IOF_CHANNEL, &channel)?.size(pull)?;
     out.infos(info)?.one(DataType::BYTE_OBJECT, &bytes)?;
     Ok(out.bytes)
 }

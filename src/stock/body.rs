@@ -7,6 +7,7 @@ pub const PLAIN: u8 = 1;
 pub const DESCRIBED: u8 = 2;
 
 /// A body that is read.
+#[derive(Clone)]
 pub struct Body<'a> {
     pub reader: Reader<'a>,
     form: Form,
@@ -22,6 +23,11 @@ impl<'a> Body<'a> {
         self.reader.rest().is_empty()
     }
 
+    /// Form of its packs.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
     /// The head of a pack: the number of its elements.
     pub fn head(&mut self, ty: DataType) -> Result<usize, WireError> {
         self.reader.head(self.form, ty)
@@ -33,6 +39,11 @@ impl<'a> Body<'a> {
             1 => T::get(&mut self.reader),
             _ => Err(WireError::Malformed("pack of one element")),
         }
+    }
+
+    /// A size in a pack of its own.
+    pub fn size(&mut self) -> Result<u64, WireError> {
+        self.one::<usize>(DataType::SIZE).map(|size| size as u64)
     }
 
     /// So many things, in one pack or in several.
@@ -87,6 +98,12 @@ impl Bodies {
         self.many(ty, std::slice::from_ref(item))
     }
 
+    /// A size in a pack of its own.
+    pub fn size(&mut self, size: u64) -> Result<&mut Self, WireError> {
+        let size = usize::try_from(size).map_err(|_| WireError::Unfit("a size beyond this machine's"))?;
+        self.one(DataType::SIZE, &size)
+    }
+
     /// Things in one pack.
     pub fn many<T: Record>(&mut self, ty: DataType, items: &[T]) -> Result<&mut Self, WireError> {
         let form = self.form;
@@ -111,8 +128,8 @@ impl Bodies {
         let form = self.form;
         Writer::new(&mut self.bytes).all_or_nothing(|to| {
             to.head(form, DataType::BUFFER, 1)?;
-            to.raw(&[if form == Form::Plain { PLAIN } else { DESCRIBED }]);
-            to.number(packed.len() as u64);
+            to.raw(&[if form.is_described() { DESCRIBED } else { PLAIN }]);
+            packed.len().put(to)?;
             to.raw(packed);
             Ok::<(), WireError>(())
         })?;
@@ -121,7 +138,7 @@ impl Bodies {
 
     /// A key and its value, unless a stock library would not know a type in it and drop everything for that.
     pub fn entry(&mut self, key: &Key, value: &Value) -> Result<&mut Self, WireError> {
-        if is_known(value) {
+        if is_known(self.form, value) {
             Writer::new(&mut self.bytes).pack_entry(self.form, key, value)?;
         }
         Ok(self)
@@ -135,20 +152,18 @@ impl Bodies {
 
     /// Attributes that a stock library knows the types of.
     pub fn infos(&mut self, infos: &[Info]) -> Result<&mut Self, WireError> {
-        let known: Vec<Info> = infos.iter().filter(|info| is_known(&info.value)).cloned().collect();
+        let known: Vec<Info> = infos.iter().filter(|info| is_known(self.form, &info.value)).cloned().collect();
         self.list(DataType::INFO, &known)
     }
 }
 
-/// Returns whether every type in a value is one that libraries know from 4.2 on.
-pub(super) fn is_known(value: &Value) -> bool {
-    /// Last type of the encoding `v41`.
-    const LAST: u16 = DataType::STOR_ACCESS_TYPE.0;
+/// Returns whether every type in a value is one that the readers of a form know.
+pub(super) fn is_known(form: Form, value: &Value) -> bool {
     match value {
-        Value::DataArray(array) => array.data_type().0 <= LAST && array.items().iter().all(is_known),
-        Value::Info(info) => is_known(&info.value),
-        Value::Value(value) => is_known(value),
+        Value::DataArray(array) => form.has(array.data_type()) && array.items().iter().all(|item| is_known(form, item)),
+        Value::Info(info) => is_known(form, &info.value),
+        Value::Value(value) => is_known(form, value),
         Value::Pointer(_) => false,
-        other => other.data_type().0 <= LAST,
+        other => form.has(other.data_type()),
     }
 }

@@ -19,11 +19,11 @@ use std::path::Path;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag, open, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, mkdirat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat};
 use nix::unistd::{UnlinkatFlags, getegid, geteuid, unlinkat};
 
 use crate::data::Proc;
-use crate::sys::random;
+use crate::sys::{directory, random};
 
 /// Prefix of the names of directories for contact files; user and a random number follow.
 pub const DIRECTORY: &str = "instanton-contact-";
@@ -140,9 +140,7 @@ fn prefix() -> String {
 fn make_directory(parent: OwnedFd) -> io::Result<ContactFile> {
     loop {
         let name = format!("{}{:032x}", prefix(), u128::from_le_bytes(random::bytes()?));
-        mkdirat(&parent, name.as_str(), Mode::S_IRWXU)?;
-        let opened = openat(&parent, name.as_str(), OF_DIRECTORY, Mode::empty());
-        match opened.map_err(io::Error::from).and_then(lock) {
+        match directory::make_own(&parent, &name).and_then(lock) {
             // One that was swept away before it was locked is made anew.
             Ok(locked) if is_gone(&locked) => {}
             Ok(locked) => return Ok(ContactFile { parent, name: name.into_bytes(), locked }),

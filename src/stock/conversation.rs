@@ -42,7 +42,11 @@ impl Reading {
     /// # Errors
     /// [`WireError`] says what is wrong with its bytes.
     pub fn read(self, tag: u32, body: &[u8]) -> Result<Asked, WireError> {
-        if tag == frame::HEARTBEAT { Ok(Asked::Nothing) } else { requests::read(body, self.form, self.next_pull) }
+        if tag == frame::HEARTBEAT {
+            Ok(requests::heartbeat())
+        } else {
+            requests::read(body, self.form, self.next_pull)
+        }
     }
 }
 
@@ -93,7 +97,6 @@ impl Conversation {
     /// [`WireError`] when its answer cannot be packed.
     pub fn asked(&mut self, tag: u32, asked: Asked) -> Result<Option<Step>, WireError> {
         Ok(match asked {
-            Asked::Nothing => None,
             Asked::JobInfo => Some(match self.job_info.take() {
                 Some(job) => Step::JobInfo(tag, job),
                 None => Step::Send(tag, answers::status(self.form, Status::ERR_NOT_FOUND)?),

@@ -66,7 +66,7 @@ impl Packer {
     fn arrays(&mut self, key: &str, read: impl FnOnce(Each<'_>) -> Result<(), Status>) -> Result<bool, Status> {
         let key = Key::new(key).expect("a legal key");
         self.all_or_nothing(read, |packer, said| {
-            let known = said.into_iter().filter(|info| is_known(&info.value)).collect();
+            let known = said.into_iter().filter(|info| is_known(packer.form, &info.value)).collect();
             packer.out.entry(&key, &Value::from(DataArray::of_info(known)))?;
             Ok(true)
         })

@@ -1,4 +1,5 @@
-//! The stock door, seen from the server: a loopback port, and the connections that come in through it.
+//! The stock door, seen from the server: ports of the loopback interface, and the connections that come in through
+//! them.
 //!
 //! It never blocks, and whatever a peer does harms that peer alone. A refused peer reads the status of its refusal
 //! before its socket ends, which a stock server does not let it: it would take itself for a process without a server.
@@ -6,7 +7,7 @@
 //! Connections have turns, and processes their [shares](crate::transport::shares), as at the native door. Long requests
 //! are taken apart, and the information of large jobs is packed, by a [thread of their own](crate::transport::worker).
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use super::frame::{FIRST_DYNAMIC, Header};
 use super::job_info::{For, Shelf};
 use super::requests::Asked;
 use super::tools;
-use crate::account::Charge;
+use crate::account::{Account, Charge};
 use crate::data::Status;
 use crate::message::door::{Arrival, Callers, Capabilities, Door, JobInformation, Left};
 use crate::message::door::{Outgoing, PeerId, Ready, User};
@@ -32,14 +33,13 @@ use crate::trace;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
 use crate::transport::output::Full;
+use crate::transport::shortage::{PAUSE, Shortage};
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{SHORT, WORKER, Worker};
 use crate::wire::{Form, WireError};
 
 /// Connections taken in before those who are in already get their turn.
 const ACCEPTED_PER_TURN: usize = 64;
-/// Time that the door stays shut when the process has no descriptor left for another connection.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The door.
 pub struct StockListener {
@@ -47,10 +47,9 @@ pub struct StockListener {
     registry: Registry,
     /// Poll token that the door's own tokens are added to.
     tokens: usize,
-    listening: TcpListener,
-    port: u16,
+    listening: Vec<TcpListener>,
     connections: NumberMap<u64, Connection>,
-    /// Number of the last connection; that of the listening socket is 0.
+    /// Number of the last connection; that of the listening sockets is 0.
     last: u64,
     /// Connections that have not said who they are, or were refused.
     lobby: Lobby,
@@ -60,6 +59,7 @@ pub struct StockListener {
     shelf: Shelf,
     /// Time at which to accept again.
     resume: Option<Instant>,
+    shortage: Shortage,
     scratch: Box<[u8; CHUNK]>,
 }
 
@@ -72,34 +72,47 @@ enum Done {
 }
 
 impl StockListener {
-    /// Opens the door on a port of the loopback interface that the kernel chooses.
+    /// Opens the door at these addresses, on a port that the kernel chooses where they name none. Who has not said who
+    /// it is is charged to `strangers`.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn open(number: u8, registry: Registry, tokens: usize) -> io::Result<Self> {
-        let mut listening = TcpListener::bind(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)))?;
-        let port = listening.local_addr()?.port();
-        registry.register(&mut listening, Token(tokens), Interest::READABLE)?;
+    pub fn open(
+        number: u8,
+        registry: Registry,
+        tokens: usize,
+        places: &[SocketAddr],
+        strangers: &Account,
+    ) -> io::Result<Self> {
+        let listen = |place: &SocketAddr| {
+            let mut listening = TcpListener::bind(*place)?;
+            registry.register(&mut listening, Token(tokens), Interest::READABLE)?;
+            Ok(listening)
+        };
+        let listening = places.iter().map(listen).collect::<io::Result<Vec<_>>>()?;
         Ok(StockListener {
             number,
             registry,
             tokens,
             listening,
-            port,
             connections: NumberMap::default(),
             last: 0,
-            lobby: Lobby::default(),
+            lobby: Lobby::new(strangers),
             turns: Turns::new(Instant::now()),
             worker: Worker::new(tokens),
             shelf: Shelf::default(),
             resume: None,
+            shortage: Shortage::none(),
             scratch: Box::new([0; CHUNK]),
         })
     }
 
-    /// Returns the port.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// Returns the addresses that it listens at, in the order in which they were asked for.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listening.iter().map(TcpListener::local_addr).collect()
     }
 
     fn peer_id(&self, connection: u64) -> PeerId {
@@ -107,9 +120,15 @@ impl StockListener {
     }
 
     fn accept(&mut self, callers: &mut dyn Callers) {
+        (0..self.listening.len()).for_each(|at| self.accept_at(at, callers));
+    }
+
+    /// Takes in connections of one of the addresses.
+    fn accept_at(&mut self, at: usize, callers: &mut dyn Callers) {
         for _ in 0..ACCEPTED_PER_TURN {
-            match self.listening.accept() {
+            match self.listening[at].accept() {
                 Ok((mut stream, _)) => {
+                    self.shortage.end();
                     self.last += 1;
                     let id = self.last;
                     let token = Token(self.tokens + id as usize);
@@ -118,16 +137,22 @@ impl StockListener {
                             // Answers are short, and their client waits for each.
                             let _ = stream.set_nodelay(true);
                             self.connections.insert(id, Connection::new(stream));
-                            self.lobby.enter(id);
+                            self.make_room_for(id, callers);
                         }
                         Err(e) => trace!("a connection cannot be taken in: {e}"),
                     }
-                    self.make_room(callers);
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return self.shortage.end(),
                 Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR)) => {}
-                Err(e) => {
-                    trace!("cannot accept for {} ms: {e}", PAUSE.as_millis());
+                Err(e) if self.shortage.begin_or_go_on(Instant::now(), &e) => {
+                    let was_there = self.listening[at].accept().map(drop).is_ok();
+                    self.shortage.refused(was_there);
+                    if !was_there {
+                        self.resume = Some(Instant::now() + PAUSE);
+                        return;
+                    }
+                }
+                Err(_) => {
                     self.resume = Some(Instant::now() + PAUSE);
                     return;
                 }
@@ -136,8 +161,8 @@ impl StockListener {
         self.resume = Some(Instant::now());
     }
 
-    fn make_room(&mut self, callers: &mut dyn Callers) {
-        if let Some(oldest) = self.lobby.make_room(|id| is_settled(&self.connections, id)) {
+    fn make_room_for(&mut self, id: u64, callers: &mut dyn Callers) {
+        if let Some(oldest) = self.lobby.enter(id, |id| is_settled(&self.connections, id)) {
             // It may have spoken while others were accepted.
             self.read(oldest, true, callers);
             if !is_settled(&self.connections, oldest) {
@@ -394,10 +419,10 @@ impl StockListener {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let form = if let Stage::Asking(ack) = &connection.stage { ack.form } else { Form::Plain };
         connection.stage = Stage::Refused(Some((form, status)));
-        self.lobby.enter(id);
         if connection.push_raw(&status.0.to_be_bytes()).is_ok() {
             self.write(id, callers);
         }
+        self.make_room_for(id, callers);
         // The first request may have come with the name.
         self.go_on(id);
     }

@@ -13,6 +13,10 @@
 //!
 //! Encoding and form of packs belong to a connection, never to a namespace. When a client's end closes before it has
 //! said goodbye, its process counts as lost.
+use std::net::SocketAddr;
+
+use crate::data::Proc;
+
 pub mod ack;
 pub mod answers;
 pub mod body;
@@ -28,7 +32,16 @@ pub mod requests;
 pub mod testing;
 pub mod tools;
 
-/// Environment variable with the address of the door.
-pub const URI_VARIABLE: &str = "PMIX_SERVER_URI41";
+/// Returns a server's address as its clients are told it.
+pub fn uri(server: &Proc, address: SocketAddr) -> String {
+    let protocol = if address.is_ipv4() { "tcp4" } else { "tcp6" };
+    format!("{}.{};{protocol}://{address}", server.nspace, server.rank.0)
+}
+
+/// Environment variables with the address of the door: one for each encoding, of which a client takes the newest that
+/// it knows.
+pub const URI_VARIABLES: [&str; 2] = ["PMIX_SERVER_URI41", "PMIX_SERVER_URI3"];
 /// Release that this side says it is of. Clients from 4.1 to 7 keep to the forms that this one reads.
 pub const VERSION: &str = "4.2.2";
+/// Releases whose servers the plug-in of this project serves (crate `instanton-gds`), as `PMIx_Get_version` begins there.
+pub const SERVED: [&str; 1] = ["OpenPMIx 4.2.2rc2"];

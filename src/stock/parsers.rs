@@ -14,6 +14,9 @@ use crate::wire::Form;
 
 /// Bytes that come at a time: messages come in pieces.
 const PIECE: u64 = 100;
+/// Bytes in front of requests whose integers have the width of their type.
+const PLAIN_FIXED: u8 = 3;
+const DESCRIBED_FIXED: u8 = 4;
 /// Bytes that a process may make the server hold.
 const LIMIT: u64 = 32 << 20;
 
@@ -28,6 +31,8 @@ pub fn is_request(bytes: &[u8]) -> bool {
     let (form, body) = match bytes {
         [PLAIN, body @ ..] => (Form::Plain, body),
         [DESCRIBED, body @ ..] => (Form::Described, body),
+        [PLAIN_FIXED, body @ ..] => (Form::PlainFixed, body),
+        [DESCRIBED_FIXED, body @ ..] => (Form::DescribedFixed, body),
         _ => return false,
     };
     requests::read(body, form, 1).is_ok_and(|asked| asked != Asked::NotSupported)

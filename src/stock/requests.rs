@@ -45,8 +45,6 @@ pub mod command {
 /// A client's request.
 #[derive(Debug, PartialEq)]
 pub enum Asked {
-    /// Nothing: a sign of life.
-    Nothing,
     /// The information of its job.
     JobInfo,
     /// Something that the server answers, and the form of the answer.
@@ -84,6 +82,13 @@ pub enum Answer {
     Pull(u64),
     /// Members and context of a group.
     Group(Vec<Proc>),
+}
+
+/// A sign of life, which nobody answers.
+pub fn heartbeat() -> Asked {
+    let (monitor, error) = (Info::new(keys::SEND_HEARTBEAT, true), Status::SUCCESS);
+    let request = Request::Forward(Forward::Monitor { monitor, error, directives: Vec::new() });
+    Asked::Request(Box::new(request), Answer::None)
 }
 
 /// Reads a request. `next_pull` is the number of the next pull of output.
@@ -187,7 +192,7 @@ pub fn read(bytes: &[u8], form: Form, next_pull: u64) -> Result<Asked, WireError
         }
         command::STOP_OUTPUT => {
             body.infos()?;
-            request(Request::StopOutput { id: body.one(T::SIZE)? }, Answer::Status)
+            request(Request::StopOutput { id: body.size()? }, Answer::Status)
         }
         command::PUSH_INPUT => {
             let (targets, directives) = (body.list(T::PROC)?, body.infos()?);
@@ -207,7 +212,7 @@ pub fn read(bytes: &[u8], form: Form, next_pull: u64) -> Result<Asked, WireError
             forward(Forward::Fabric { operation: fabric_operation::FABRIC_REQUEST_INFO, directives }, Answer::Infos)
         }
         command::FABRIC_UPDATE => {
-            let directives = vec![Info::new(keys::FABRIC_INDEX, Value::Size(body.one(T::SIZE)?))];
+            let directives = vec![Info::new(keys::FABRIC_INDEX, Value::Size(body.size()?))];
             forward(Forward::Fabric { operation: fabric_operation::FABRIC_UPDATE_INFO, directives }, Answer::Infos)
         }
         command::REFRESH_CACHE => {
@@ -269,12 +274,12 @@ fn buffer<'a>(body: &mut Body<'a>) -> Result<Body<'a>, WireError> {
         return Err(WireError::Malformed("pack of one element"));
     }
     let form = match u8::get(&mut body.reader)? {
-        PLAIN => Form::Plain,
-        DESCRIBED => Form::Described,
+        PLAIN => body.form().described(false),
+        DESCRIBED => body.form().described(true),
         _ => return Err(WireError::Malformed("form of packs")),
     };
-    let len = body.reader.number()?;
-    Ok(Body::new(body.reader.raw(len)?, form))
+    let len = usize::get(&mut body.reader)?;
+    Ok(Body::new(body.reader.raw(len as u64)?, form))
 }
 
 #[cfg(test)]
@@ -330,7 +335,7 @@ mod tests {
     #[test]
     fn a_list_cannot_claim_what_is_not_there() {
         let mut out = Bodies::new(Form::Plain);
-        out.one(DataType::COMMAND, &command::FENCE).unwrap().one(DataType::SIZE, &(1u64 << 40)).unwrap();
+        out.one(DataType::COMMAND, &command::FENCE).unwrap().size(1 << 40).unwrap();
         assert!(matches!(read(&out.bytes, Form::Plain, 1), Err(WireError::PastEnd { .. })));
     }
 

@@ -84,6 +84,9 @@ pub(super) struct Wish {
     places: Vec<Place>,
     retries: u32,
     delay: Duration,
+    /// True if it is a launcher.
+    #[cfg(feature = "server")]
+    is_launcher: bool,
     /// Attributes that the server's host is told.
     pub(super) hints: Vec<Info>,
     #[cfg(feature = "server")]
@@ -130,6 +133,8 @@ impl Wish {
             retries: number(info, keys::CONNECT_MAX_RETRIES)?.unwrap_or(0),
             delay: number(info, keys::CONNECT_RETRY_DELAY)?.map_or(DELAY, |s| Duration::from_secs(s.into())),
             hints: info.iter().filter(|info| !own(info)).cloned().collect(),
+            #[cfg(feature = "server")]
+            is_launcher: info.is_set(keys::LAUNCHER),
             #[cfg(feature = "server")]
             directories: stock::Directories::new(text(info, keys::SERVER_TMPDIR)?, text(info, keys::SYSTEM_TMPDIR)?),
         })
@@ -217,7 +222,7 @@ impl Wish {
         first: Option<&Client>,
     ) -> Result<Client, InitError> {
         let proc = first.map(Client::proc).or(self.proc.as_ref()).cloned();
-        stock::join(address, proc, named, &self.hints, first)
+        stock::join(address, stock::Visitor { proc, named, is_launcher: self.is_launcher }, &self.hints, first)
     }
 
     /// Tries the servers that there are and `wanted` holds for, one after the other.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt;
 
 use super::error::JoinError;
+use super::node;
 use crate::data::{Info, Nspace, Proc, Rank};
 
 /// Variables with a server's address, the newest protocol first. All of them name the same server.
@@ -22,6 +23,8 @@ pub enum Identity {
         proc: Option<Proc>,
         /// True if the user has named the server, rather than letting one be found.
         named: bool,
+        /// True if it is a launcher: it starts jobs.
+        is_launcher: bool,
         /// Attributes for the server's host.
         info: Vec<Info>,
     },
@@ -38,6 +41,8 @@ pub struct StockAddress {
     pub socket: SocketAddr,
     /// Major number of its release; 0 where it names none.
     pub major: u32,
+    /// Address of the node's segments of the job, where a plug-in of ours offers them.
+    pub node: Option<String>,
 }
 
 impl StockAddress {
@@ -51,7 +56,9 @@ impl StockAddress {
         let bad = |problem| JoinError::Variable { name, problem };
         let uri = String::from_utf8(value.into_vec()).map_err(|_| bad("is no address"))?;
         let version = variable(VERSION_VARIABLE).map(OsString::into_vec).unwrap_or_default();
-        StockAddress::parse(&uri, &version).map(Some).map_err(bad)
+        let found = StockAddress::parse(&uri, &version).map_err(bad)?;
+        let node = node::offered(&uri, variable);
+        Ok(Some(StockAddress { node, ..found }))
     }
 
     /// Reads an address, beside which the server's release may be known.
@@ -62,7 +69,7 @@ impl StockAddress {
         let mut parts = uri.split(';');
         let server = parts.next().and_then(name_of).ok_or("names no server")?;
         let socket = parts.next().and_then(socket_of).ok_or("has no address of TCP")?;
-        Ok(StockAddress { server, socket, major: major(version), uri: uri.to_owned() })
+        Ok(StockAddress { server, socket, major: major(version), uri: uri.to_owned(), node: None })
     }
 }
 

@@ -10,7 +10,7 @@ use DataType as T;
 /// First release with the newer answer to a group construct.
 const GROUPS_BY_INFO: u32 = 6;
 /// Most bytes that the compressed values of one answer become, together.
-const MAX_INFLATED: usize = 256 << 20;
+pub const MAX_INFLATED: usize = 256 << 20;
 
 /// Reads the status of an answer, and with `read` what follows if it is a good one.
 ///
@@ -67,14 +67,22 @@ pub fn pull(_: Status, body: &mut Body<'_>) -> Result<u64, WireError> {
     if body.is_empty() { Ok(0) } else { body.one(T::SIZE) }
 }
 
-/// Members and context of a group, in the form of the server's release.
+/// Members and context of a group, in the form of the server's release. Where that is not known, the answer shows it:
+/// nothing comes behind the context in the older form.
 pub fn group(major: u32, status: Status, body: &mut Body<'_>) -> Result<Infos, WireError> {
     if body.is_empty() {
         return Ok((status, Vec::new()));
     }
     let members: Vec<Value> = body.list::<Proc>(T::PROC)?.into_iter().map(Value::Proc).collect();
     let mut found = Vec::new();
-    let has_context = if major < GROUPS_BY_INFO { true } else { body.one(T::BOOL)? };
+    let by_info = match major {
+        0 => {
+            let mut rest = body.clone();
+            rest.one::<usize>(T::SIZE).is_err() || !rest.is_empty()
+        }
+        major => major >= GROUPS_BY_INFO,
+    };
+    let has_context = if by_info { body.one(T::BOOL)? } else { true };
     if has_context && !body.is_empty() {
         let context = body.one::<usize>(T::SIZE)?;
         found.push(Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context as u64)));
@@ -83,7 +91,7 @@ pub fn group(major: u32, status: Status, body: &mut Body<'_>) -> Result<Infos, W
         let members = DataArray::new(T::PROC, members).map_err(|_| WireError::Malformed("members"))?;
         found.push(Info::new(keys::GROUP_MEMBERSHIP, members));
     }
-    if major >= GROUPS_BY_INFO && !body.is_empty() {
+    if by_info && !body.is_empty() {
         found.extend(body.infos()?);
     }
     Ok((status, found))
@@ -114,7 +122,7 @@ pub fn posted(found: Vec<(Proc, Vec<Info>)>) -> Vec<(Proc, Vec<Posted>)> {
 }
 
 /// A value that a stock library has compressed on its way; none where it is more than is `left`.
-fn inflated(value: Value, left: &mut usize) -> Option<Value> {
+pub fn inflated(value: Value, left: &mut usize) -> Option<Value> {
     let mut inflate = |bytes: &[u8]| {
         let inflated = zlib::decompress(bytes, *left)?;
         *left -= inflated.len();
@@ -165,13 +173,23 @@ mod tests {
     #[test]
     fn a_group_is_read_in_the_form_of_the_release() {
         let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(9));
-        for major in [4, 6] {
-            let reply = Reply::Infos(Status::SUCCESS, vec![context.clone()]);
-            let bytes = told(major, Answer::Group(vec![proc(0), proc(1)]), reply);
-            let (_, found) = read(&bytes, |status, body| group(major, status, body)).unwrap();
-            assert!(found.contains(&context), "{major}: {found:?}");
-            let members = found.iter().find(|info| info.key == keys::GROUP_MEMBERSHIP).unwrap();
-            assert_eq!(members.value.as_procs(), Some(vec![proc(0), proc(1)]));
+        let other = Info::new("other", 7u32);
+        for (major, known) in [(4, 4), (6, 6), (4, 0), (6, 0)] {
+            for infos in [vec![], vec![context.clone()], vec![context.clone(), other.clone()], vec![other.clone()]] {
+                let reply = Reply::Infos(Status::SUCCESS, infos.clone());
+                let bytes = told(major, Answer::Group(vec![proc(0), proc(1)]), reply);
+                let (_, found) = read(&bytes, |status, body| group(known, status, body)).unwrap();
+                // The older form always has a context, and nothing else.
+                let expected: Vec<Info> = match (major, infos.contains(&context)) {
+                    (6, _) => infos,
+                    (_, true) => vec![context.clone()],
+                    (_, false) => vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(0))],
+                };
+                let (members, rest): (Vec<Info>, Vec<Info>) =
+                    found.into_iter().partition(|info| info.key == keys::GROUP_MEMBERSHIP);
+                assert_eq!(rest, expected, "{major} as {known}");
+                assert_eq!(members[0].value.as_procs(), Some(vec![proc(0), proc(1)]));
+            }
         }
     }
 

@@ -19,15 +19,20 @@ use crate::message::LARGEST;
 use crate::stock::VERSION;
 use crate::stock::ack::{self, Kind};
 use crate::stock::body::Body;
-use crate::stock::frame::{EVENT, FIRST_DYNAMIC, HEADER, Header, OUTPUT};
+use crate::stock::frame::{EVENT, FIRST_DYNAMIC, HEADER, HEARTBEAT, Header, OUTPUT};
 use crate::stock::requests::command;
 use crate::stock::tools::{self, Welcome};
-use crate::sys::sock_diag;
+use crate::sys::{sock_diag, socket};
 use crate::trace;
 use crate::wire::{Form, WireError};
 
 /// Last tag of the half that the side which has connected pairs its answers by.
 const LAST_TAG: u32 = u32::MAX / 2;
+/// Time for which a server that is not ready is asked again, where there is no limit.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pauses between that: each is twice as long as the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes that are read from the socket at a time.
 const CHUNK: usize = 64 << 10;
 /// Callback that receives the body of an answer, or the reason why there is none.
@@ -69,7 +74,7 @@ impl std::fmt::Debug for Connection {
 pub struct Receiver(BufReader<TcpStream>);
 
 /// A connection that the server has accepted.
-pub struct Opened {
+pub struct Accepted {
     pub link: Connection,
     pub receiver: Receiver,
     /// Name of this process.
@@ -79,11 +84,38 @@ pub struct Opened {
 }
 
 impl Connection {
-    /// Connects, says who this process is, and waits to be let in.
+    /// Connects, says who this process is and in which way it takes information, and waits to be let in. A server that
+    /// is not ready for it is asked again, within the time limit, or for [`PATIENCE`] where there is none.
     ///
     /// # Errors
     /// [`JoinError`] names the server and what it has answered.
-    pub fn open(address: &StockAddress, who: &Identity, until: Option<Instant>) -> Result<Opened, JoinError> {
+    pub fn open(
+        address: &StockAddress,
+        who: &Identity,
+        way: &str,
+        until: Option<Instant>,
+    ) -> Result<Accepted, JoinError> {
+        let last = until.unwrap_or_else(|| Instant::now() + PATIENCE);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match Self::try_open(address, who, way, until) {
+                Err(error) if error.is_too_early() && Instant::now() + pause < last => {
+                    trace!("{error}; asked again in {} ms", pause.as_millis());
+                    #[expect(clippy::disallowed_methods, reason = "the server tells nobody when it is ready")]
+                    std::thread::sleep(pause);
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    fn try_open(
+        address: &StockAddress,
+        who: &Identity,
+        way: &str,
+        until: Option<Instant>,
+    ) -> Result<Accepted, JoinError> {
         let socket = address.socket;
         let lost = |error: io::Error| match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => JoinError::TimedOut,
@@ -99,12 +131,14 @@ impl Connection {
         stream.set_read_timeout(left(until)?).map_err(lost)?;
         // A port that a server has left may be another user's by now. Before that one accepts, its connection has no owner.
         check_owner(&stream, who, sock_diag::owner_of_listener)?;
-        let (kind, known, info) = match who {
-            Identity::Process(proc) => (Kind::Client, Some(proc), &[][..]),
-            Identity::Tool { proc: Some(proc), info, .. } => (Kind::NamedTool, Some(proc), &info[..]),
-            Identity::Tool { proc: None, info, .. } => (Kind::Tool, None, &info[..]),
+        let (kind, known, is_launcher, info) = match who {
+            Identity::Process(proc) => (Kind::Client, Some(proc), false, &[][..]),
+            Identity::Tool { proc, is_launcher, info, .. } => {
+                let kind = if proc.is_some() { Kind::NamedTool } else { Kind::Tool };
+                (kind, proc.as_ref(), *is_launcher, &info[..])
+            }
         };
-        send_all(&stream, &ack::write(kind, known, VERSION, info)).map_err(lost)?;
+        send_all(&stream, &ack::write(kind, is_launcher, known, VERSION, way, info)).map_err(lost)?;
         let Welcome { status, proc, server, index } = tools::read_welcome(kind, &mut stream).map_err(lost)?;
         let proc = match (status, proc.or_else(|| known.cloned())) {
             (Status::SUCCESS, Some(proc)) => proc,
@@ -118,7 +152,7 @@ impl Connection {
         stream.set_read_timeout(None).map_err(lost)?;
         let receiver = Receiver(BufReader::with_capacity(CHUNK, stream.try_clone().map_err(lost)?));
         let link = Connection { stream, index, sending: Mutex::default(), waiting: Mutex::default() };
-        Ok(Opened { link, receiver, proc, server: server.unwrap_or_else(|| address.server.clone()) })
+        Ok(Accepted { link, receiver, proc, server: server.unwrap_or_else(|| address.server.clone()) })
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -150,6 +184,11 @@ impl Connection {
     /// Sends a request that has no answer, or one that nobody waits for.
     pub fn say(&self, body: &[u8]) {
         self.ask(body, |_| {});
+    }
+
+    /// Gives a sign of life.
+    pub fn beat(&self) {
+        self.send(HEARTBEAT, &[]);
     }
 
     fn send(&self, tag: u32, body: &[u8]) {
@@ -244,6 +283,10 @@ impl Receiver {
     /// Takes in one message.
     fn step(&mut self, link: &Connection) -> io::Result<Option<News>> {
         let mut header = [0; HEADER];
+        if self.0.buffer().is_empty() {
+            // A stock server holds a short answer back until the one before it is acknowledged: for 40 ms, as a rule.
+            socket::acknowledge_at_once(self.0.get_ref());
+        }
         self.0.read_exact(&mut header)?;
         let Header { tag, len } = Header::parse(&header);
         if len > LARGEST {

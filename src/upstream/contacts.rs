@@ -9,6 +9,7 @@
 //! Anybody may write into these directories: what counts is a file of the own user's or of root's, in directories of
 //! theirs. Who is behind its address, the kernel says.
 use std::cmp::Reverse;
+use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -18,7 +19,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::address::StockAddress;
+use crate::data::{DataArray, Info, Nspace, Value, keys};
 use crate::stock::contact::DIRECTORY;
+use crate::sys::sock_diag;
 use crate::trace;
 
 /// More bytes than this are no address.
@@ -35,6 +38,41 @@ pub struct Contact {
     pub address: StockAddress,
     /// The process that users know it by, where that is said.
     pub pid: Option<i32>,
+}
+
+impl Contact {
+    /// All that is known of the server (`PMIX_SERVER_INFO_ARRAY`); nothing where it listens no more.
+    fn info(&self) -> Option<Info> {
+        let owner = match sock_diag::owner_of_listener(self.address.socket) {
+            Ok(owner) => Some(owner),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            // A container may forbid the question.
+            Err(_) => None,
+        };
+        let server = &self.address.server;
+        let mut known = vec![
+            Info::new(keys::SERVER_NSPACE, Value::string(server.nspace.as_bytes())),
+            Info::new(keys::SERVER_RANK, server.rank),
+        ];
+        known.extend(self.pid.map(|pid| Info::new(keys::SERVER_PIDINFO, pid as u32)));
+        known.extend(owner.map(|owner| Info::new(keys::USERID, owner)));
+        known.push(Info::new(keys::SERVER_URI, self.address.uri.as_str()));
+        Some(Info::new(keys::SERVER_INFO_ARRAY, Value::DataArray(DataArray::of_info(known))))
+    }
+}
+
+/// Descriptions of the servers that one could attach to, for `PMIX_QUERY_AVAIL_SERVERS`.
+pub fn available() -> Vec<Info> {
+    let directories = Directories::new(None, None);
+    let mut all = directories.of_system();
+    let others = directories.others();
+    all.extend(
+        others
+            .into_iter()
+            .filter(|other| all.iter().all(|known| known.address.uri != other.address.uri))
+            .collect::<Vec<_>>(),
+    );
+    all.iter().filter_map(Contact::info).collect()
 }
 
 /// Reads a file with an address, and perhaps a release and a process on the lines behind it.
@@ -76,6 +114,53 @@ pub fn of_system(tmpdir: &Path) -> Vec<Contact> {
         }
     };
     paths.iter().filter_map(found).take(1).collect()
+}
+
+/// Directories with files of servers.
+#[derive(Debug)]
+pub struct Directories {
+    of_session: PathBuf,
+    of_system: PathBuf,
+}
+
+impl Directories {
+    /// Those that attributes name, or else the environment.
+    pub fn new(of_session: Option<String>, of_system: Option<String>) -> Self {
+        let variable = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let either = |named: Option<String>, name| {
+            named.map(PathBuf::from).or_else(|| variable(name)).unwrap_or_else(env::temp_dir)
+        };
+        Directories {
+            of_session: either(of_session, "PMIX_SERVER_TMPDIR"),
+            of_system: either(of_system, "PMIX_SYSTEM_TMPDIR"),
+        }
+    }
+
+    /// The servers of the system.
+    pub fn of_system(&self) -> Vec<Contact> {
+        of_system(&self.of_system)
+    }
+
+    /// The servers in a process, whoever's it is where this one is root's.
+    pub fn of_process(&self, pid: i32) -> Vec<Contact> {
+        self.wanted(nix::unistd::geteuid().is_root(), |contact| contact.pid == Some(pid))
+    }
+
+    /// The servers of that namespace.
+    pub fn of_namespace(&self, nspace: &Nspace) -> Vec<Contact> {
+        self.wanted(false, |contact| contact.address.server.nspace == *nspace)
+    }
+
+    /// All servers but those in this process.
+    pub fn others(&self) -> Vec<Contact> {
+        self.wanted(false, |contact| contact.pid != Some(std::process::id() as i32))
+    }
+
+    fn wanted(&self, anybodys: bool, wanted: impl Fn(&Contact) -> bool) -> Vec<Contact> {
+        let mut found = below(&self.of_session, anybodys);
+        found.retain(wanted);
+        found
+    }
 }
 
 /// This machine's name, as servers know it: whole, and without its domain.
@@ -220,6 +305,22 @@ mod tests {
         scratch.write(&format!("pmix.sys.{}", host()), &text("system", 9, 1));
         assert_eq!(of_system(&scratch.0)[0].pid, Some(1));
         assert_eq!(below(&scratch.0, false), [], "it is no server of a session");
+    }
+
+    #[test]
+    fn servers_that_listen_are_described_and_those_that_are_gone_are_not() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let contact = parse(&text("dvm", port, 17)).unwrap();
+        let info = contact.info().unwrap();
+        let array = info.value.as_array().unwrap();
+        let said = |key: &str| array.infos().find(|info| info.key == key).map(|info| info.value.clone());
+        assert_eq!(said(keys::SERVER_NSPACE), Some(Value::string("dvm@0")));
+        assert_eq!(said(keys::SERVER_PIDINFO), Some(Value::Uint32(17)));
+        assert_eq!(said(keys::USERID), Some(Value::Uint32(nix::unistd::geteuid().as_raw())));
+        assert_eq!(said(keys::SERVER_URI), Some(Value::string(format!("dvm@0.0;tcp4://127.0.0.1:{port}"))));
+        drop(listener);
+        assert_eq!(contact.info(), None);
     }
 
     #[test]

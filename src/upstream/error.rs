@@ -3,6 +3,9 @@ use std::io;
 
 use crate::data::{Proc, Status};
 
+/// Status of a server that is not ready yet, which stock libraries keep among themselves (`PMIX_ERR_TEMP_UNAVAILABLE`).
+pub const NOT_READY: Status = Status(-1367);
+
 /// Reason why a process does not join.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
@@ -27,4 +30,11 @@ pub enum JoinError {
     /// The system refuses something.
     #[error("{what}: {source}")]
     System { what: &'static str, source: io::Error },
+}
+
+impl JoinError {
+    /// Returns whether the server asks to be asked again.
+    pub fn is_too_early(&self) -> bool {
+        matches!(self, JoinError::Refused { status: NOT_READY, .. } | JoinError::NotAdmitted(NOT_READY))
+    }
 }

@@ -3,8 +3,7 @@
 //! The answers come on the receiving thread. A job that a spawn or a connect brings is registered before the caller
 //! hears of it.
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
 
 use super::answers;
 use super::commands::{body, for_host, texts, uid, with_values};
@@ -18,8 +17,8 @@ use crate::data::{
 use crate::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, Server};
 use crate::stock::body::{Bodies, Body};
 use crate::stock::requests::command;
-use crate::trace;
 use crate::wire::{Form, WireError};
+use crate::{trace, wall_clock};
 
 use DataType as T;
 
@@ -48,7 +47,22 @@ pub struct StockHost {
     major: u32,
     known: Arc<Mutex<Known>>,
     modex: Arc<Modex>,
+    /// Done when the events of groups are asked for, which are for who names them.
+    group_events: Once,
 }
+
+/// Events by which members of a group that is made by invitation agree.
+const OF_GROUPS: [Status; 9] = [
+    Status::GROUP_INVITED,
+    Status::GROUP_INVITE_ACCEPTED,
+    Status::GROUP_INVITE_DECLINED,
+    Status::GROUP_INVITE_FAILED,
+    Status::GROUP_CONSTRUCT_COMPLETE,
+    Status::GROUP_CONSTRUCT_ABORT,
+    Status::GROUP_MEMBER_FAILED,
+    Status::GROUP_LEADER_SELECTED,
+    Status::GROUP_LEFT,
+];
 
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,7 +72,8 @@ impl StockHost {
     pub fn new(link: Arc<Connection>, nspace: &Nspace, major: u32) -> Self {
         let known = Known { jobs: [nspace.clone()].into(), ..Known::default() };
         let modex = Arc::new(Modex::new(link.clone()));
-        StockHost { link, server: OnceLock::new(), major, known: Arc::new(Mutex::new(known)), modex }
+        let known = Arc::new(Mutex::new(known));
+        StockHost { link, server: OnceLock::new(), major, known, modex, group_events: Once::new() }
     }
 
     /// Names the server that this is the host of.
@@ -70,7 +85,12 @@ impl StockHost {
     /// Asks for events of every code: the server in this process sorts out which of them its client wants. Codes that
     /// are for who names them are asked for by name, when its client does.
     pub fn hear_everything(&self) {
-        if let Ok(body) = body(command::REGISTER_EVENTS, |out| out.one(T::SIZE, &0usize)?.infos(&[]).map(drop)) {
+        self.hear(&[]);
+    }
+
+    /// Asks for events of these codes, or of all where there are none.
+    fn hear(&self, codes: &[Status]) {
+        if let Ok(body) = body(command::REGISTER_EVENTS, |out| out.list(T::STATUS, codes)?.infos(&[]).map(drop)) {
             self.link.say(&body);
         }
     }
@@ -272,6 +292,9 @@ impl Host for StockHost {
         info: &[Info],
         done: Completion<()>,
     ) -> Accepted {
+        if OF_GROUPS.contains(&status) {
+            self.group_events.call_once(|| self.hear(&OF_GROUPS));
+        }
         self.order(command::NOTIFY, done, |out| {
             out.one(T::STATUS, &status)?.one(T::DATA_RANGE, &range)?.infos(&for_host(info)).map(drop)
         })
@@ -282,7 +305,7 @@ impl Host for StockHost {
     }
 
     fn log(&self, _: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = wall_clock::since_1970().as_secs();
         self.order(command::LOG, done, |out| {
             out.one(T::TIME, &now)?.infos(data)?.infos(&for_host(directives)).map(drop)
         })
@@ -306,6 +329,12 @@ impl Host for StockHost {
         directives: &[Info],
         done: Completion<Infos>,
     ) -> Accepted {
+        if monitor.key == keys::SEND_HEARTBEAT {
+            // It has no answer.
+            self.link.beat();
+            done.complete(Ok((Status::SUCCESS, Vec::new())));
+            return Ok(Answer::Later);
+        }
         let write = |out: &mut Bodies| {
             out.one(T::INFO, monitor)?.one(T::STATUS, &error)?.infos(&for_host(directives)).map(drop)
         };

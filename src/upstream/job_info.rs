@@ -1,6 +1,6 @@
 //! Information of a job, as a stock server tells it to one of its clients: attributes as a host would register them.
 use super::error::JoinError;
-use crate::data::{DataArray, DataType, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::data::{DataArray, DataType, Info, Key, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::stock::body::Body;
 use crate::stock::requests::command;
 use crate::wire::{Form, WireError};
@@ -119,22 +119,31 @@ pub fn entries(body: &mut Body<'_>) -> Result<Vec<Info>, WireError> {
     Ok(info)
 }
 
-/// A rank and its entries, which are packed in the form of all that comes from there.
+/// A rank and its entries, as an array.
 fn of_rank(packed: &[u8]) -> Result<Info, WireError> {
+    let (rank, entries) = process(packed)?;
+    let entries = entries.into_iter().map(|(key, value)| Info { key, flags: 0, value });
+    let all = std::iter::once(Info::new(keys::RANK, rank)).chain(entries).collect();
+    Ok(Info::new(keys::PROC_INFO_ARRAY, DataArray::of_info(all)))
+}
+
+/// Reads a rank and its entries, which are packed in the form of all that comes from there.
+///
+/// # Errors
+/// [`WireError`] says what is wrong with the bytes.
+pub fn process(packed: &[u8]) -> Result<(Rank, Vec<(Key, Value)>), WireError> {
     let mut body = Body::new(packed, Form::Plain);
     let rank = body.one::<Rank>(DataType::PROC_RANK)?;
-    let mut entries = vec![Info::new(keys::RANK, rank)];
+    let mut entries = Vec::new();
     while !body.is_empty() {
-        let (key, value) = body.entry()?;
-        entries.push(Info { key, flags: 0, value });
+        entries.push(body.entry()?);
     }
-    Ok(Info::new(keys::PROC_INFO_ARRAY, DataArray::of_info(entries)))
+    Ok((rank, entries))
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::data::Key;
     use crate::stock::body::Bodies;
 
     /// A job of that size, the first ranks of which are said to be on the node `here`.

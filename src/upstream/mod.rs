@@ -23,11 +23,11 @@ mod error;
 mod host;
 mod job_info;
 mod modex;
+pub mod node;
 pub mod parsers;
 #[cfg(test)]
-mod replay;
-#[cfg(test)]
 mod tests;
+pub mod told;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -38,14 +38,17 @@ use std::time::Instant;
 
 use crate::control::address::{self as native, Address};
 use crate::data::{DataRange, Proc, Status};
+use crate::handover::Opened;
 use crate::server::{Server, ServerConfig};
+use crate::stock::ack;
 use crate::sys::signals;
 use crate::trace;
 
 pub use address::{Identity, StockAddress};
-use connection::{Connection, News, Opened};
+use connection::{Accepted, Connection, News};
 pub use error::JoinError;
 use host::StockHost;
+use job_info::JobInfo;
 
 /// The way to a stock server, for as long as its client lives.
 #[derive(Debug)]
@@ -57,23 +60,32 @@ pub struct Upstream {
 
 impl Upstream {
     /// Joins the job that a stock server knows this process to be of, or attaches to the server. Returns the address of
-    /// the server that stands for it in this process.
+    /// the server that stands for it in this process, and where it may `map` them the node's segments of the job.
     ///
     /// # Errors
     /// When the stock server cannot be reached or refuses, and when the system has no room for a server.
     pub fn join(
         address: &StockAddress,
         who: &Identity,
+        map: bool,
         until: Option<Instant>,
-    ) -> Result<(Upstream, Address), JoinError> {
-        let Opened { link, receiver, proc, server: name } = Connection::open(address, who, until)?;
+    ) -> Result<(Upstream, Address, Option<Opened>), JoinError> {
+        let node = address.node.as_deref().filter(|_| map);
+        let way = if node.is_some() { node::MODULE } else { ack::VALUES };
+        let Accepted { link, receiver, proc, server: name } = Connection::open(address, who, way, until)?;
         let (link, nspace) = (Arc::new(link), &proc.nspace);
         let (answer, mut early, mut receiver) = receiver.ask_first(&link, &job_info::request(), until)?;
         let is_tool = matches!(who, Identity::Tool { .. });
-        let mut job = match job_info::read(&answer, nspace) {
-            // A server need not know more of a tool's job than the tool does.
-            found if is_tool => found.unwrap_or_default().of_tool(&proc, &name),
-            found => found?,
+        // The plug-in has them when the server has answered.
+        let node = node.and_then(|address| node::open(address, &proc, until));
+        let mut job = match node.as_ref().and_then(|(reader, _)| node::job_info(reader, &proc)) {
+            Some(known) => known,
+            None => match job_info::read(&answer, nspace) {
+                // A server need not know more of a tool's job than the tool does.
+                found if is_tool => found.unwrap_or_default().of_tool(&proc, &name),
+                Err(JoinError::Refused { status: node::LOOK_THERE, .. }) => JobInfo::default(),
+                found => found?,
+            },
         };
         if !job.is_whole() {
             // A server before 7 has one way of information for a namespace. A process that has come after this one has
@@ -116,7 +128,7 @@ impl Upstream {
         });
         let thread = thread.map_err(|source| JoinError::System { what: "no thread", source })?;
         host.hear_everything();
-        Ok((Upstream { link, server: upstream, thread: Some(thread) }, own))
+        Ok((Upstream { link, server: upstream, thread: Some(thread) }, own, node))
     }
 }
 

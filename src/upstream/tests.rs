@@ -1,6 +1,8 @@
 //! Peers that call themselves a stock server, and are none: whatever they say, a process learns why it has no server.
+mod replay;
+
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -8,13 +10,18 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::client::{Chain, Client, Notice};
 use crate::data::{Info, Nspace, Rank, Scope, Status, Value, keys};
-use crate::server::{NoHost, ToolSupport};
+use crate::message::{Reply, Request};
+use crate::server::{NoHost, StockPorts, ToolSupport};
+use crate::stock as door;
+use crate::stock::frame::{EVENT, HEADER, Header};
+use crate::stock::requests::{Asked, command};
+use crate::wire::Form;
 
 /// Bytes of the first message of `job:3`, its header included.
-pub const ACK: usize = 16 + 11 + 8 + 1 + 4 + 4 + 6 + 4 + 1 + 5;
+const ACK: usize = 16 + 11 + 8 + 1 + 4 + 4 + 6 + 4 + 1 + 5;
 
 /// A listener that does `serve` with its first connection, and its address for a process.
-pub fn impostor(serve: impl FnOnce(TcpStream) + Send + 'static) -> (StockAddress, JoinHandle<()>) {
+fn impostor(serve: impl FnOnce(TcpStream) + Send + 'static) -> (StockAddress, JoinHandle<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let socket = listener.local_addr().unwrap();
     let address = StockAddress::parse(&format!("host.0;tcp4://{socket}"), b"4.2.2").unwrap();
@@ -22,7 +29,7 @@ pub fn impostor(serve: impl FnOnce(TcpStream) + Send + 'static) -> (StockAddress
 }
 
 /// The process that an impostor's clients say they are.
-pub fn process() -> Identity {
+fn process() -> Identity {
     Identity::Process(Proc::new(Nspace::new("job").unwrap(), Rank(3)))
 }
 
@@ -44,7 +51,7 @@ fn answer(mut stream: TcpStream, status: &[u8], job_info: &[u8]) {
 }
 
 fn joins(address: &StockAddress) -> Result<(), JoinError> {
-    Upstream::join(address, &process(), Some(Instant::now() + Duration::from_secs(60))).map(drop)
+    Upstream::join(address, &process(), true, Some(Instant::now() + Duration::from_secs(60))).map(drop)
 }
 
 #[test]
@@ -96,7 +103,7 @@ fn a_silent_server_is_given_up_at_the_time_limit() {
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let limit = Some(Instant::now() + Duration::from_millis(50));
-    assert!(matches!(Upstream::join(&address, &process(), limit), Err(JoinError::TimedOut)));
+    assert!(matches!(Upstream::join(&address, &process(), true, limit), Err(JoinError::TimedOut)));
     server.join().unwrap();
 }
 
@@ -130,7 +137,7 @@ fn register<const N: usize>(server: &Server, procs: [Proc; N]) -> [(StockAddress
 }
 
 fn enter((address, proc): &(StockAddress, Proc)) -> (Upstream, Client) {
-    let (upstream, own) = Upstream::join(address, &Identity::Process(proc.clone()), None).unwrap();
+    let (upstream, own, _) = Upstream::join(address, &Identity::Process(proc.clone()), true, None).unwrap();
     let client = Client::connect(&own, &[]).unwrap();
     (upstream, client)
 }
@@ -167,6 +174,24 @@ fn processes_meet_and_see_what_they_post() {
 }
 
 #[test]
+fn a_process_comes_in_on_ipv6_and_by_the_port_that_the_host_names() {
+    let Ok(free) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else {
+        eprintln!("SKIPPED a_process_comes_in_on_ipv6_and_by_the_port_that_the_host_names: there is no IPv6 here");
+        return;
+    };
+    let port = free.local_addr().unwrap().port();
+    let ports = StockPorts { ipv4: None, ipv6: Some(port) };
+    let config = || ServerConfig { stock_clients: true, stock_ports: ports, ..ServerConfig::default() };
+    assert!(Server::start(config(), Arc::new(NoHost)).is_err(), "another one listens there");
+    drop(free);
+    let server = Server::start(config(), Arc::new(NoHost)).unwrap();
+    let addresses = register(&server, [Proc::new(Nspace::new("job").unwrap(), Rank(0))]);
+    assert_eq!(addresses[0].0.socket, SocketAddr::from((Ipv6Addr::LOCALHOST, port)));
+    let (_upstream, client) = enter(&addresses[0]);
+    client.fence(&[], &[]).wait().unwrap();
+}
+
+#[test]
 fn processes_of_two_jobs_meet_that_have_not_heard_of_each_other() {
     let server = server_with_door();
     let jobs = ["one", "other"].map(|name| Proc::new(Nspace::new(name).unwrap(), Rank(0)));
@@ -195,6 +220,149 @@ fn an_event_for_the_node_reaches_its_other_process() {
     assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap(), addresses[0].1);
 }
 
+/// Hears events of a code.
+fn hear(client: &Client, code: Status) -> mpsc::Receiver<Notice> {
+    let (sender, receiver) = mpsc::channel();
+    // Whoever has heard enough is gone.
+    let handler = move |notice: Notice, _: Chain| drop(sender.send(notice));
+    client.register_event_handler(&[code], &[], Arc::new(handler)).wait().unwrap();
+    receiver
+}
+
+/// Reads a message of a client: its tag, and its body.
+fn read_message(stream: &mut TcpStream) -> std::io::Result<(u32, Vec<u8>)> {
+    let mut header = [0; HEADER];
+    stream.read_exact(&mut header)?;
+    let Header { tag, len } = Header::parse(&header);
+    let mut body = vec![0; len];
+    stream.read_exact(&mut body)?;
+    Ok((tag, body))
+}
+
+/// A server of two ranks that passes the events of each on to the other, as stock servers do, and agrees to all else.
+fn relay() -> (StockAddress, JoinHandle<()>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = StockAddress::parse(&format!("host.0;tcp4://{}", listener.local_addr().unwrap()), b"4.2.2");
+    let serve = move || {
+        let streams = [0, 1].map(|rank| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut ack = [0; ACK];
+            stream.read_exact(&mut ack).unwrap();
+            assert_eq!(door::ack::parse(&ack[HEADER..]).unwrap().proc.rank, Rank(rank));
+            stream.write_all(&[0; 8]).unwrap();
+            // The next one comes in when this one is.
+            let (tag, body) = read_message(&mut stream).unwrap();
+            assert_eq!(body[1], command::JOB_INFO);
+            say(&mut stream, tag, &job_info::tests::answer(&Nspace::new("job").unwrap(), 2, 0));
+            Mutex::new(stream)
+        });
+        thread::scope(|scope| {
+            for rank in 0..2usize {
+                let streams = &streams;
+                let mut stream = streams[rank].lock().unwrap().try_clone().unwrap();
+                scope.spawn(move || {
+                    while let Ok((tag, body)) = read_message(&mut stream) {
+                        let Ok(Asked::Request(request, answer)) = door::requests::read(&body, Form::Plain, 1) else {
+                            panic!("{body:?} is no request");
+                        };
+                        if let Request::Notify { status, info, .. } = *request {
+                            let source = Proc::new(Nspace::new("job").unwrap(), Rank(rank as u32));
+                            let event = door::answers::event(Form::Plain, status, &source, &info).unwrap();
+                            say(&mut streams[1 - rank].lock().unwrap(), EVENT, &event);
+                        }
+                        let done = door::answers::body(Form::Plain, 4, answer, Reply::Done(Status::SUCCESS), &[]);
+                        say(&mut streams[rank].lock().unwrap(), tag, &done.unwrap());
+                    }
+                });
+            }
+        });
+    };
+    (address.unwrap(), thread::spawn(serve))
+}
+
+/// Sends a message, whose reader may be gone.
+fn say(stream: &mut TcpStream, tag: u32, body: &[u8]) {
+    let _ = stream.write_all(&[&Header { tag, len: body.len() }.bytes()[..], body].concat());
+}
+
+#[test]
+fn a_group_is_made_by_invitation() {
+    let (address, server) = relay();
+    let procs = [0, 1].map(|rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank)));
+    let [(one, leader), (other, guest)] = procs.each_ref().map(|proc| enter(&(address.clone(), proc.clone())));
+    for accepts in [true, false] {
+        let invited = hear(&guest, Status::GROUP_INVITED);
+        let group = Nspace::new(if accepts { "accepted" } else { "declined" }).unwrap();
+        let (sender, made) = mpsc::channel();
+        let sent = sender.clone();
+        let optional = [Info::new(keys::GROUP_OPTIONAL, false)];
+        leader.group_invite(&group, &procs, &optional).then(move |result| sent.send(result).unwrap()).unwrap();
+        let notice = invited.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(notice.source, procs[0]);
+        let answered = guest.group_join(&group, Some(&notice.source), accepts, &[]);
+        answered
+            .then(move |result| {
+                if accepts {
+                    sender.send(result).unwrap()
+                }
+            })
+            .unwrap();
+        for _ in 0..1 + usize::from(accepts) {
+            let result = made.recv_timeout(Duration::from_secs(60)).unwrap();
+            match accepts {
+                true => {
+                    let (_, infos) = result.unwrap();
+                    let members = infos.iter().find(|info| info.key == keys::GROUP_MEMBERSHIP).unwrap();
+                    assert_eq!(members.value.as_procs(), Some(procs.to_vec()));
+                }
+                false => drop(result.unwrap_err()),
+            }
+        }
+    }
+    let left = hear(&leader, Status::GROUP_LEFT);
+    guest.group_leave(&Nspace::new("accepted").unwrap(), &[]).wait().unwrap();
+    assert_eq!(left.recv_timeout(Duration::from_secs(60)).unwrap().source, procs[1]);
+    drop((leader, guest, one, other));
+    server.join().unwrap();
+}
+
+#[test]
+fn the_stock_server_misses_heartbeats_that_do_not_come() {
+    let (_server, addresses) = server_of_two();
+    let [(_one, client), (_other, sibling)] = addresses.each_ref().map(enter);
+    // No stock server tells a process what is raised in its own name.
+    let missed = hear(&sibling, Status::MONITOR_HEARTBEAT_ALERT);
+    let beats = Info::new(keys::MONITOR_HEARTBEAT, true);
+    let often = [Info::new(keys::MONITOR_HEARTBEAT_TIME, 1u32), Info::new(keys::MONITOR_HEARTBEAT_DROPS, 1u32)];
+    client.process_monitor(&beats, Status::MONITOR_HEARTBEAT_ALERT, &often).wait().unwrap();
+    assert_eq!(missed.recv_timeout(Duration::from_secs(60)).unwrap().source, addresses[0].1);
+}
+
+#[test]
+fn a_server_that_is_not_ready_is_asked_again() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let socket = listener.local_addr().unwrap();
+    let address = StockAddress::parse(&format!("host.0;tcp4://{socket}"), b"4.2.2").unwrap();
+    let whole = job_info::tests::answer(&Nspace::new("job").unwrap(), 4, 0);
+    let server = thread::spawn(move || {
+        for _ in 0..3 {
+            answer(listener.accept().unwrap().0, &error::NOT_READY.0.to_be_bytes(), &[]);
+        }
+        answer(listener.accept().unwrap().0, &[0; 8], &whole);
+    });
+    joins(&address).unwrap();
+    server.join().unwrap();
+    // Within the limit, and no longer.
+    let (address, server) = impostor(|stream| answer(stream, &error::NOT_READY.0.to_be_bytes(), &[]));
+    let joined = Upstream::join(&address, &process(), true, Some(Instant::now() + Duration::from_millis(1)));
+    assert!(matches!(
+        joined.map(drop),
+        Err(JoinError::TimedOut | JoinError::Refused { status: error::NOT_READY, .. } | JoinError::NotAvailable(_))
+    ));
+    drop(TcpStream::connect(address.socket));
+    server.join().unwrap();
+}
+
 #[test]
 fn the_end_of_the_stock_server_ends_what_waits_for_it() {
     let (server, addresses) = server_of_two();
@@ -215,7 +383,8 @@ fn a_tool_is_named_by_the_server_and_sees_a_job_that_it_has_not_heard_of() {
     let [(address, _)] = register(&server, [rank.clone()]);
     let wanted = Proc::new(Nspace::new("mine").unwrap(), Rank(3));
     for proc in [None, Some(wanted)] {
-        let who = Identity::Tool { proc: proc.clone(), named: true, info: vec![Info::new("x", 7u32)] };
+        let who =
+            Identity::Tool { proc: proc.clone(), named: true, is_launcher: false, info: vec![Info::new("x", 7u32)] };
         let tool = Client::join(&address, &who, &[], None).unwrap();
         assert!(proc.is_none_or(|proc| proc == *tool.proc()) && tool.proc() != &rank);
         assert_eq!(tool.server(), Some(&address.server));
@@ -230,8 +399,8 @@ fn a_tool_is_named_by_the_server_and_sees_a_job_that_it_has_not_heard_of() {
 #[test]
 fn a_tool_learns_why_it_is_not_let_in() {
     let joins = |address: &StockAddress| {
-        let who = Identity::Tool { proc: None, named: true, info: Vec::new() };
-        Upstream::join(address, &who, Some(Instant::now() + Duration::from_secs(60))).map(drop)
+        let who = Identity::Tool { proc: None, named: true, is_launcher: false, info: Vec::new() };
+        Upstream::join(address, &who, true, Some(Instant::now() + Duration::from_secs(60))).map(drop)
     };
     let (address, server) = impostor(drop);
     assert!(matches!(joins(&address), Err(JoinError::NotAvailable(_))));
@@ -265,9 +434,9 @@ fn nothing_is_said_to_another_users_listener() {
     let listener = listener.join().unwrap();
     let uri = format!("host.0;tcp4://{}", listener.local_addr().unwrap());
     let address = StockAddress::parse(&uri, b"4.2.2").unwrap();
-    let tool = Identity::Tool { proc: None, named: false, info: Vec::new() };
+    let tool = Identity::Tool { proc: None, named: false, is_launcher: false, info: Vec::new() };
     for who in [process(), tool] {
-        let joined = Upstream::join(&address, &who, Some(Instant::now() + Duration::from_secs(60))).map(drop);
+        let joined = Upstream::join(&address, &who, true, Some(Instant::now() + Duration::from_secs(60))).map(drop);
         assert!(matches!(joined, Err(JoinError::Foreign { found, .. }) if found == foreign), "{joined:?}");
         let mut said = Vec::new();
         listener.accept().unwrap().0.read_to_end(&mut said).unwrap();

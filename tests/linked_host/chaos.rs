@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use instanton::client::{Client, Error};
 use instanton::data::{DataRange, Info, Nspace, Proc, Rank, Scope, Status, Value, keys};
@@ -397,8 +397,8 @@ fn until(mut holds: impl FnMut() -> Result<(), String>) {
 
 #[test]
 fn nothing_is_left_and_nobody_hangs_when_ranks_and_nodes_die_and_stop_anywhere() {
-    let clock = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-    let seed = number("INSTANTON_TEST_SEED").unwrap_or(clock).to_string();
+    let any = u64::from_le_bytes(instanton::internal::sys::random::bytes().unwrap());
+    let seed = number("INSTANTON_TEST_SEED").unwrap_or(any).to_string();
     println!("INSTANTON_TEST_SEED={seed}");
     let directory = std::env::temp_dir().join(format!("instanton-chaos-{}", std::process::id()));
     std::fs::create_dir(&directory).unwrap();

@@ -183,6 +183,58 @@ fn a_time_limit_ends_it_for_those_who_come_later_too() {
 }
 
 #[test]
+fn an_optional_group_is_made_without_those_that_do_not_come_in_time() {
+    for nodes in [1, 2] {
+        let cluster = Cluster::new(nodes);
+        // On two nodes, one member of each comes.
+        let job = cluster.job("job", &[0, 0, nodes - 1]);
+        let (clients, all) = ([0, 2].map(|rank| client(&job, rank)), procs(&job, 3));
+        let _late = client(&job, 1);
+        let info = [set(keys::GROUP_OPTIONAL), seconds(1)];
+        let calls = clients.each_ref().map(|client| construct(client, "g", &all, &info));
+        assert_eq!(calls.map(made), [(PARTIAL, vec![0, 2]), (PARTIAL, vec![0, 2])], "{nodes} nodes");
+        let meet = clients.iter().map(|client| fence(client, &Proc::new(id("g"), Rank::WILDCARD), &[]));
+        assert!(meet.collect::<Vec<_>>().into_iter().all(|call| call.end() == Ok(())));
+    }
+}
+
+#[test]
+fn members_have_the_order_that_one_of_them_asks_for() {
+    for nodes in [1, 2] {
+        let cluster = Cluster::new(nodes);
+        let job = cluster.job("job", &[0, nodes - 1, 0]);
+        let (clients, all) = (clients(&job, 3), procs(&job, 3));
+        let order = [job.proc(2), job.proc(0), job.proc(7)];
+        let order = Info::new(keys::GROUP_FINAL_MEMBERSHIP_ORDER, Value::DataArray(DataArray::of(order)));
+        let calls: Vec<_> = (0..3)
+            .map(|rank| {
+                construct(&clients[rank], "g", &all, if rank == 2 { std::slice::from_ref(&order) } else { &[] })
+            })
+            .collect();
+        assert_eq!(calls.into_iter().map(made).collect::<Vec<_>>(), vec![(OK, vec![2, 0, 1]); 3], "{nodes} nodes");
+        clients[2].put(Scope::GLOBAL, "k", Value::from(7u32)).unwrap();
+        clients[2].commit().unwrap();
+        assert_eq!(clients[1].get(&Proc::new(id("g"), Rank(0)), "k", &[seconds(60)]).unwrap(), Value::from(7u32));
+    }
+}
+
+#[test]
+fn a_member_that_dies_after_it_has_come_is_one_and_the_others_hear_of_its_death() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0, 0]);
+    let (clients, all) = (clients(&job, 3), procs(&job, 3));
+    let heard = handle(&clients[0], &[Status::GROUP_MEMBER_FAILED], vec![]);
+    let notify = [set(keys::GROUP_NOTIFY_TERMINATION)];
+    let come = [1, 2].map(|rank: usize| construct(&clients[rank], "g", &all, &notify));
+    assert!(clients[2].group_leave(&id("x"), &[]).wait().is_err());
+    cluster.server(0).client_died(&job.proc(2));
+    assert_eq!(made(construct(&clients[0], "g", &all, &notify)), (OK, vec![0, 1, 2]));
+    let [first, _dead] = come;
+    assert_eq!(made(first), (OK, vec![0, 1, 2]));
+    hears(&heard, Status::GROUP_MEMBER_FAILED, &job.proc(2));
+}
+
+#[test]
 fn a_killed_member_ends_it_or_is_left_out() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0, 0]);

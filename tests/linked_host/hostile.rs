@@ -8,7 +8,7 @@ use instanton::client::Address;
 use instanton::data::{DataRange, Info, Nspace, Rank, Scope, Status, Text, Value};
 use instanton::internal::control::frame::{self, Kind};
 use instanton::internal::control::handshake::{Hello, Welcome};
-use instanton::internal::message::{Forward, Have, Part, Reply, Request};
+use instanton::internal::message::{DescriptorKind, Forward, Have, Reply, Request};
 use instanton::internal::sys::{process, socket};
 use instanton::server::ServerConfig;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -376,12 +376,12 @@ fn a_reader_that_lies_about_what_it_holds_is_cut() {
     let received = socket::receive(&stream, &mut bytes, &mut descriptors).unwrap();
     let welcome = frame::decode(Kind::Welcome, &bytes[frame::HEADER..received.bytes]).unwrap();
     let Welcome::Accepted { parts, .. } = welcome else { panic!("{welcome:?}") };
-    let page = &descriptors[parts.iter().position(|part| *part == Part::ReaderPage).unwrap()];
+    let page = &descriptors[parts.iter().position(|part| *part == DescriptorKind::ReaderPage).unwrap()];
     let length = nix::sys::stat::fstat(page).unwrap().st_size;
     for at in (64..length).step_by(8) {
         nix::sys::uio::pwrite(page, &u64::MAX.to_le_bytes(), at).unwrap();
     }
-    let segment = &descriptors[parts.iter().position(|part| *part == Part::Job).unwrap()];
+    let segment = &descriptors[parts.iter().position(|part| *part == DescriptorKind::Job).unwrap()];
     assert!(nix::sys::uio::pwrite(segment, &[1], 0).is_err(), "what others read is not its to write");
 
     let mut good = job.peer(1);

@@ -10,7 +10,7 @@ use instanton::client::Address;
 use instanton::data::{Info, Nspace, Proc, Rank, Status, keys};
 use instanton::internal::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
 use instanton::internal::control::handshake::{Hello, Welcome};
-use instanton::internal::message::{Part, Push, Reply, Request};
+use instanton::internal::message::{DescriptorKind, Push, Reply, Request};
 use instanton::internal::sys::socket;
 use instanton::store::{Have, JobInfo, JobWriter, Limits, SegmentId};
 use instanton_layout::sync::{AtomicU32, Ordering};
@@ -60,7 +60,7 @@ impl Scripted {
         self.welcome_with(&[], &[])
     }
 
-    pub fn welcome_with(&self, parts: &[Part], descriptors: &[BorrowedFd<'_>]) -> Peer {
+    pub fn welcome_with(&self, parts: &[DescriptorKind], descriptors: &[BorrowedFd<'_>]) -> Peer {
         let mut peer = self.accept();
         peer.hello();
         let welcome = Welcome::Accepted {
@@ -120,7 +120,7 @@ impl Peer {
     /// Answers a request for segments out of `job`.
     pub fn segments(&mut self, number: u64, have: &Have, job: &JobWriter) {
         let segments = job.segments(have);
-        let parts: Vec<Part> = segments.iter().map(|(id, _)| part(*id)).collect();
+        let parts: Vec<DescriptorKind> = segments.iter().map(|(id, _)| part(*id)).collect();
         let descriptors: Vec<_> = segments.iter().map(|(_, descriptor)| *descriptor).collect();
         self.send(
             &frame::encode(Kind::Reply, number, descriptors.len(), &Reply::Segments { parts }).unwrap(),
@@ -148,11 +148,11 @@ impl Peer {
     }
 }
 
-pub fn part(id: SegmentId) -> Part {
+pub fn part(id: SegmentId) -> DescriptorKind {
     match id {
-        SegmentId::Job => Part::Job,
-        SegmentId::Info(generation) => Part::Info(generation),
-        SegmentId::Modex(number) => Part::Modex(number),
+        SegmentId::Job => DescriptorKind::Job,
+        SegmentId::Info(generation) => DescriptorKind::Info(generation),
+        SegmentId::Modex(number) => DescriptorKind::Modex(number),
     }
 }
 
@@ -177,7 +177,7 @@ pub fn client_of(job: &JobWriter) -> (instanton::client::Client, Peer) {
     let server = Scripted::listen();
     std::thread::scope(|scope| {
         let segments = job.segments(&Have::default());
-        let parts: Vec<Part> = segments.iter().map(|(id, _)| part(*id)).collect();
+        let parts: Vec<DescriptorKind> = segments.iter().map(|(id, _)| part(*id)).collect();
         let server = &server;
         let address = &server.address;
         let client = scope.spawn(move || instanton::client::Client::connect(address, &[]).unwrap());

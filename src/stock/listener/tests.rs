@@ -1,6 +1,6 @@
 //! Tests of the door: long messages, turns, and information of jobs that clients share.
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 
 use super::*;
 use crate::account::Account;
@@ -40,6 +40,9 @@ impl Callers for Notes {
         self.left.push(how);
     }
 }
+
+/// Limit on each wait, which takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const READY: Ready = Ready { readable: true, writable: false, ended: false };
 
@@ -94,10 +97,12 @@ impl Visit {
     /// Lets peers of this job in, each charged to an account.
     fn new(job: &Arc<Job>, accounts: &[Account]) -> Visit {
         let poll = mio::Poll::new().unwrap();
-        let door = StockListener::open(0, poll.registry().try_clone().unwrap(), 0).unwrap();
+        let registry = poll.registry().try_clone().unwrap();
+        let places = [(Ipv4Addr::LOCALHOST, 0).into()];
+        let door = StockListener::open(0, registry, 0, &places, &Lobby::account()).unwrap();
         let mut visit = Visit { poll, door, peers: Vec::new(), notes: Notes::default() };
         for (rank, account) in accounts.iter().enumerate() {
-            let mut peer = TcpStream::connect(("127.0.0.1", visit.door.port())).unwrap();
+            let mut peer = TcpStream::connect(visit.door.addresses().unwrap()[0]).unwrap();
             peer.write_all(&acknowledgement(rank as u32)).unwrap();
             visit.until(|visit| visit.notes.arrived.len() > rank);
             let proc = Proc::new(nspace(), Rank(rank as u32));
@@ -118,7 +123,7 @@ impl Visit {
     fn turn(&mut self) {
         let mut events = mio::Events::with_capacity(8);
         let until = self.door.deadline().map(|at| at.saturating_duration_since(Instant::now()));
-        self.poll.poll(&mut events, until).unwrap();
+        self.poll.poll(&mut events, Some(until.unwrap_or(PATIENCE).min(PATIENCE))).unwrap();
         for event in &events {
             let ready =
                 Ready { readable: event.is_readable(), writable: event.is_writable(), ended: event.is_read_closed() };
@@ -128,7 +133,9 @@ impl Visit {
     }
 
     fn until(&mut self, is_so: impl Fn(&Visit) -> bool) {
+        let begin = Instant::now();
         while !is_so(self) {
+            assert!(begin.elapsed() < PATIENCE, "it does not come: {:?} left", self.notes.left);
             self.turn();
         }
     }

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 use instanton_layout::sync::{AtomicUsize, Ordering};
 
-use super::tests::{ACK, impostor, process};
 use super::*;
 use crate::client::Client;
 use crate::data::{App, Channels, Info, Key, Nspace, Pdata, Query, Rank, Scope, Status, Text, Value, keys};
 use crate::message::Reply;
 use crate::stock::answers as door;
-use crate::stock::frame::{EVENT, HEADER, Header, OUTPUT};
+use crate::stock::frame::{EVENT, HEADER, HEARTBEAT, Header, OUTPUT};
 use crate::stock::requests::{Answer, command};
 use crate::wire::{Form, zlib};
 
@@ -69,6 +68,8 @@ struct Impostor {
     stream: TcpStream,
     damage: Option<Damage>,
     said: Arc<AtomicUsize>,
+    /// Number of signs of life that it has had.
+    beats: Arc<AtomicUsize>,
     is_over: bool,
 }
 
@@ -111,6 +112,11 @@ impl Impostor {
             let Header { tag, len } = Header::parse(&header);
             let mut body = vec![0; len];
             self.stream.read_exact(&mut body)?;
+            if tag == HEARTBEAT {
+                assert_eq!(body, []);
+                self.beats.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
             let asked = body[1];
             if asked == command::FENCE {
                 let event = door::event(Form::Plain, Status(-2001), &proc(0), &[Info::new("why", "because")]);
@@ -126,7 +132,7 @@ impl Impostor {
 
 /// Does all that needs the stock server. Returns the number of calls that went well.
 fn live(address: &StockAddress) -> usize {
-    let Ok((mut upstream, own)) = Upstream::join(address, &process(), Some(Instant::now() + PATIENCE)) else {
+    let Ok((mut upstream, own, _)) = Upstream::join(address, &process(), true, Some(Instant::now() + PATIENCE)) else {
         return 0;
     };
     let thread = upstream.thread.take();
@@ -146,6 +152,7 @@ fn live(address: &StockAddress) -> usize {
             // Fetched data is fetched anew.
             client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).wait().is_ok(),
             client.lookup(&["port"], &[]).wait().is_ok(),
+            client.process_monitor(&Info::new(keys::SEND_HEARTBEAT, true), Status::SUCCESS, &[]).wait().is_ok(),
             client.query(&[query]).wait().is_ok(),
             client.group_construct(&group, &[proc(3), proc(0)], &[]).wait().is_ok(),
             client.spawn(&[], &[app]).wait().is_ok(),
@@ -160,26 +167,27 @@ fn live(address: &StockAddress) -> usize {
 
 /// A conversation: the calls that went well, and the bytes that the server has said.
 fn converse(damage: Option<Damage>) -> (usize, usize) {
-    let said = Arc::new(AtomicUsize::new(0));
-    let counted = said.clone();
+    let [said, beats] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let (counted, heard) = (said.clone(), beats.clone());
     let (address, server) = impostor(move |stream| {
         // News and an answer go one behind the other.
         stream.set_nodelay(true).unwrap();
         // It ends when the client has gone.
-        let _ = Impostor { stream, damage, said: counted, is_over: false }.serve();
+        let _ = Impostor { stream, damage, said: counted, beats: heard, is_over: false }.serve();
     });
     let (sender, receiver) = mpsc::channel();
     let client = std::thread::spawn(move || sender.send(live(&address)));
     let went_well = receiver.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{damage:?}: {error}"));
     client.join().unwrap().unwrap();
     server.join().unwrap();
+    assert!(damage.is_some() || beats.load(Ordering::Relaxed) == 1);
     (went_well, said.load(Ordering::Relaxed))
 }
 
 #[test]
 fn a_server_that_is_damaged_anywhere_is_an_error_or_an_answer() {
     let (all, len) = converse(None);
-    assert_eq!(all, 12);
+    assert_eq!(all, 13);
     // Each byte is another one in turn; by a bit, and cut, at some.
     let damages =
         [(0..len).step_by(1), (0..len).step_by(8), (4..len).step_by(8)].into_iter().zip([Some(0xff), Some(1), None]);

@@ -1,0 +1,219 @@
+//! The plug-in of `dist/lib/instanton` in Debian's `mpirun`, which is the server and keeps its own library: stock ranks
+//! notice nothing, ranks on the library of `dist/lib` read the node's segments.
+
+mod launch;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use launch::{Launch, Outcome, dist, have, mpirun, peer};
+use nix::sys::signal::Signal;
+
+/// The plug-ins of Debian's library.
+fn theirs() -> PathBuf {
+    format!("/usr/lib/{}-linux-gnu/pmix2/lib/pmix", std::env::consts::ARCH).into()
+}
+
+fn plugin() -> PathBuf {
+    dist().join("lib/instanton/pmix_mca_gds_instanton.so")
+}
+
+/// The folders in which a server, and each stock rank of it, look for plug-ins.
+fn components() -> String {
+    format!("{}:{}", dist().join("lib/instanton").display(), theirs().display())
+}
+
+fn can_run(test: &str, programs: &[&Path]) -> bool {
+    let needed: Vec<PathBuf> = programs.iter().map(|path| path.to_path_buf()).chain([mpirun(), plugin()]).collect();
+    have(test, &needed)
+}
+
+/// Ranks under `mpirun`, started through a shell that says `words` before.
+fn ranks(ranks: u32, words: &str, program: &Path) -> Launch {
+    let launch = Launch::alone(mpirun()).args(["--oversubscribe", "-n", &ranks.to_string(), "/bin/sh", "-c"]);
+    launch.args([&format!("{words}exec \"$0\" \"$@\"")]).args([program]).env("LD_LIBRARY_PATH", "")
+}
+
+fn with_plugin(launch: Launch) -> Launch {
+    launch.env("PMIX_MCA_mca_base_component_path", components())
+}
+
+/// The shell's words that give a program the library of `dist/lib`.
+fn on_ours() -> String {
+    format!("export LD_LIBRARY_PATH={}; ", dist().join("lib").display())
+}
+
+fn expect_same(one: &Outcome, other: &Outcome) {
+    assert!(one.sorted().len() > 5, "{one:#?}");
+    assert_eq!(one.sorted(), other.sorted());
+}
+
+/// Programs that ask everything, with their arguments and numbers of ranks.
+const PROGRAMS: [(&str, &[&str], u32); 4] =
+    [("survey", &[], 2), ("survey", &[], 4), ("calls", &[], 3), ("calls", &["events"], 3)];
+
+#[test]
+fn stock_ranks_are_told_what_they_are_without_it() {
+    for (program, arguments, n) in PROGRAMS {
+        let program = peer(&format!("pmix/{program}"));
+        if can_run("stock_ranks_are_told_what_they_are_without_it", &[&program]) {
+            let run = |launch: Launch| launch.args(arguments).run().expect(0);
+            expect_same(&run(with_plugin(ranks(n, "", &program))), &run(ranks(n, "", &program)));
+        }
+    }
+}
+
+#[test]
+fn ranks_of_ours_are_told_what_stock_ranks_are() {
+    for (program, arguments, n) in PROGRAMS {
+        let program = peer(&format!("pmix/{program}"));
+        if can_run("ranks_of_ours_are_told_what_stock_ranks_are", &[&program]) {
+            let run = |launch: Launch| launch.args(arguments).run().expect(0);
+            expect_same(&run(with_plugin(ranks(n, &on_ours(), &program))), &run(ranks(n, "", &program)));
+        }
+    }
+}
+
+#[test]
+fn data_come_without_a_fence() {
+    let program = peer("pmix/dmodex");
+    if can_run("data_come_without_a_fence", &[&program]) {
+        let outcome = with_plugin(ranks(4, &on_ours(), &program)).run().expect(0);
+        assert_eq!(outcome.stdout, "direct modex of 4: right\n");
+    }
+}
+
+#[test]
+fn mpi_programs_run_on_both_libraries() {
+    for (program, n, said) in [
+        ("ring", 4, "ring of 4: token 40, right\n"),
+        ("alltoall", 4, "alltoall of 4: 0 wrong elements, right\n"),
+        ("spawn", 2, "spawn of 2 by 2: right\n"),
+    ] {
+        let program = peer(&format!("ompi4/{program}"));
+        if can_run("mpi_programs_run_on_both_libraries", &[&program]) {
+            for words in [String::new(), on_ours()] {
+                let outcome = with_plugin(ranks(n, &words, &program)).run().expect(0);
+                assert_eq!(outcome.stdout, said, "{words}");
+            }
+        }
+    }
+}
+
+/// System calls of rank 0 of two while it Gets 10,000 times, and true if it has opened the node's segments before.
+fn traced(name: &str, words: &str, plugged: bool) -> (Vec<String>, bool) {
+    let program = peer("pmix/quiet_gets");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder for the traces");
+    let strace = format!("{words}{}exec strace -f -o '{}'/$PMIX_RANK \"$0\" 10000; ", on_ours(), folder.display());
+    let launch = ranks(2, &strace, &program);
+    if plugged { with_plugin(launch) } else { launch }.run().expect(0);
+    let trace = fs::read_to_string(folder.join("0")).expect("a trace of each rank");
+    // Of the thread that Gets.
+    let thread = trace.lines().find(|line| line.contains("gets begin")).expect("the first mark");
+    let thread = thread.split_once(' ').expect("strace -f begins with the thread").0.to_owned() + " ";
+    let calls = trace.lines().filter(|line| line.starts_with(&thread) && !line.contains(" <... "));
+    let calls: Vec<_> = calls.skip_while(|line| !line.contains("gets begin")).skip(1).collect();
+    let end = calls.iter().position(|line| line.contains("gets end")).expect("the second mark");
+    let opened = trace.lines().any(|line| line.contains("instanton-store-") && line.ends_with(" = 0"));
+    (calls[..end].iter().map(|line| (*line).to_owned()).collect(), opened)
+}
+
+#[test]
+fn a_get_under_a_stock_server_makes_no_system_call() {
+    let strace = Path::new("/usr/bin/strace");
+    if can_run("a_get_under_a_stock_server_makes_no_system_call", &[&peer("pmix/quiet_gets"), strace]) {
+        assert_eq!(traced("plugged", "", true), (Vec::new(), true));
+    }
+}
+
+#[test]
+fn who_is_told_to_do_without_does_without() {
+    let strace = Path::new("/usr/bin/strace");
+    if !can_run("who_is_told_to_do_without_does_without", &[&peer("pmix/quiet_gets"), strace]) {
+        return;
+    }
+    // Nothing is looked for where there is no plug-in, and what an outer launcher has left counts for nothing.
+    assert_eq!(traced("unplugged", "", false), (Vec::new(), false));
+    let left = "export INSTANTON_NODE_STORE='instanton-store:1:instanton-store-0:\
+                00112233445566778899aabbccddeeff;1.0;tcp4://127.0.0.1:1'; ";
+    assert_eq!(traced("left", left, true), (Vec::new(), false));
+    // Users who want another way of information, by either variable.
+    for (name, words) in [
+        ("values", "export PMIX_MCA_gds=hash; "),
+        ("excluded", "export PMIX_MCA_gds=^instanton; "),
+        ("offered", "export PMIX_GDS_MODULE=ds21,hash; "),
+    ] {
+        assert_eq!(traced(name, words, true), (Vec::new(), false), "{name}");
+    }
+    assert_eq!(traced("wanted", "export PMIX_MCA_gds=hash,instanton; ", true), (Vec::new(), true));
+    // In the launcher's own environment: its server then has no such plug-in.
+    let program = peer("pmix/survey");
+    let values = with_plugin(ranks(2, &on_ours(), &program)).env("PMIX_MCA_gds", "hash").run().expect(0);
+    expect_same(&values, &ranks(2, "", &program).run().expect(0));
+}
+
+/// A rank whose address leads nowhere, or to somebody who has something else, is told everything by the server.
+#[test]
+fn an_address_that_leads_nowhere_costs_nothing() {
+    let program = peer("pmix/survey");
+    if can_run("an_address_that_leads_nowhere_costs_nothing", &[&program]) {
+        let expected = ranks(2, "", &program).run().expect(0);
+        for wrong in [
+            // Nobody is there.
+            "instanton-store:1:instanton-store-nobody:00112233445566778899aabbccddeeff",
+            // No address.
+            "nonsense",
+            // The right door with a wrong token.
+            "${INSTANTON_NODE_STORE%%:????????????????????????????????\\;*}:00112233445566778899aabbccddeeff",
+        ] {
+            let words = format!("export INSTANTON_NODE_STORE=\"{wrong};$PMIX_SERVER_URI41\"; {}", on_ours());
+            expect_same(&with_plugin(ranks(2, &words, &program)).run().expect(0), &expected);
+        }
+    }
+}
+
+/// Abstract sockets end with their network namespace: a rank in another one cannot even reach the server, so this is
+/// the rank that may not look at the segments.
+#[test]
+fn half_the_ranks_may_do_without() {
+    let program = peer("pmix/survey");
+    if can_run("half_the_ranks_may_do_without", &[&program]) {
+        let words = format!("[ $((PMIX_RANK % 2)) = 0 ] || export INSTANTON_SHM=off; {}", on_ours());
+        let expected = ranks(4, "", &program).run().expect(0);
+        expect_same(&with_plugin(ranks(4, &words, &program)).run().expect(0), &expected);
+    }
+}
+
+/// A job whose ranks say that they begin, and whose server is killed then: `WORDS PROGRAM`.
+const KILLED: &str = r#"
+mkfifo "$TMPDIR/up"
+exec 3<>"$TMPDIR/up"
+mpirun.openmpi --oversubscribe -n 2 /bin/sh -c "$0 echo up > '$TMPDIR/up'; exec \"\$0\" 3000000" "$1" &
+read -r _ <&3
+read -r _ <&3
+kill -9 $!
+wait $!
+# The launcher has left its own.
+rm -rf "$TMPDIR"/*
+"#;
+
+#[test]
+fn a_killed_server_leaves_no_rank_that_waits() {
+    let program = peer("pmix/get_bench");
+    if can_run("a_killed_server_leaves_no_rank_that_waits", &[&program]) {
+        let launch = Launch::alone("/bin/bash").args(["-c", KILLED, &on_ours()]).args([&program]);
+        let outcome = with_plugin(launch.env("LD_LIBRARY_PATH", "")).run().expect(0);
+        assert_eq!(outcome.lines_with("Finalize"), 0, "{outcome:#?}");
+    }
+}
+
+#[test]
+fn a_killed_rank_ends_its_job() {
+    let misbehave = peer("ompi4/misbehave");
+    if can_run("a_killed_rank_ends_its_job", &[&misbehave]) {
+        let run = |how: [&str; 2]| with_plugin(ranks(3, &on_ours(), &misbehave)).args(how).run();
+        run(["abort", "7"]).expect(7);
+        run(["signal", "9"]).expect(128 + Signal::SIGKILL as i32);
+    }
+}

@@ -41,6 +41,10 @@ pub enum RunError {
 pub struct Library {
     folder: PathBuf,
     launcher: Vec<String>,
+    /// Library of clients, where it is another one than the server's.
+    clients: Option<PathBuf>,
+    /// Folders of plug-ins, where they are not the library's own.
+    plugins: Option<String>,
 }
 
 impl Library {
@@ -52,7 +56,24 @@ impl Library {
         let folder = file.parent().and_then(|folder| folder.canonicalize().ok());
         let folder = folder.filter(|folder| folder.join("libpmix.so.2").exists());
         let folder = folder.ok_or_else(|| RunError::NoLibrary(file.to_owned()))?;
-        Ok(Self { folder, launcher: launcher.iter().map(|word| (*word).to_owned()).collect() })
+        let launcher = launcher.iter().map(|word| (*word).to_owned()).collect();
+        Ok(Self { folder, launcher, clients: None, plugins: None })
+    }
+
+    /// This library in servers too, with a plug-in from another folder beside its own, and `clients` in the others.
+    #[must_use]
+    pub fn with_plugin(&self, plugin: &Path, clients: &Library) -> Self {
+        let file = self.folder.join("libpmix.so.2");
+        let theirs = file.canonicalize().unwrap_or(file).with_file_name("pmix");
+        let plugins = format!("{}:{}", plugin.display(), theirs.display());
+        let (folder, launcher) = (self.folder.clone(), self.launcher.clone());
+        Self { folder, launcher, clients: Some(clients.folder.clone()), plugins: Some(plugins) }
+    }
+
+    /// Returns the folder that it lies in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Runs a command line on this library; what it prints, and how long it took in microseconds.
@@ -61,6 +82,7 @@ impl Library {
         let mut run = Command::new("timeout");
         run.args(["-k", "5", LIMIT]).args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
         run.env("LD_LIBRARY_PATH", &self.folder).env("BENCH_SEED", seed.to_string());
+        run.envs(self.plugins.iter().map(|folders| ("PMIX_MCA_mca_base_component_path", folders)));
         let start = Instant::now();
         let output = run.output().map_err(|error| RunError::Start { command: command.clone(), error })?;
         let took = start.elapsed().as_secs_f64() * 1e6;
@@ -102,6 +124,9 @@ impl Programs {
         let mut command = vec![self.path("host")];
         command.extend(options.split_whitespace().map(str::to_owned));
         let mut client = client.split_whitespace();
+        if let Some(clients) = &library.clients {
+            command.extend(["/usr/bin/env".to_owned(), format!("LD_LIBRARY_PATH={}", clients.display())]);
+        }
         command.extend(client.next().map(|program| self.path(program)));
         command.extend(client.map(str::to_owned));
         Ok(samples.read(prefix, &library.run(self.seed, &command)?.0)?)

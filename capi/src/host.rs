@@ -11,13 +11,13 @@ use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, P
 use libc::{c_char, c_int, c_void};
 
 use crate::alloc;
-use crate::api::server::{launcher, server};
 use crate::arena::Arena;
 use crate::callbacks::{CbData, ReleaseFn};
 use crate::convert::{many, one};
 use crate::handles::Handles;
 use crate::module::{Module, slot};
 use crate::objects;
+use crate::running::{launcher, server};
 use crate::session;
 use crate::types::*;
 

@@ -18,6 +18,7 @@ mod owned;
 mod packed;
 mod print;
 mod registration;
+mod running;
 mod session;
 mod slot;
 mod text;

@@ -31,15 +31,33 @@ static INITS: Mutex<usize> = Mutex::new(0);
 /// All connections of a process that has used a function of tools.
 static TOOL: Mutex<Option<Arc<Tool>>> = Mutex::new(None);
 
-/// True if jobs that a tool starts print where the tool does (`PMIX_IOF_LOCAL_OUTPUT`).
-static SHOWS_OUTPUT: Mutex<bool> = Mutex::new(false);
-
-pub fn show_output(shows: bool) {
-    *SHOWS_OUTPUT.lock().unwrap_or_else(PoisonError::into_inner) = shows;
+/// Output of jobs that this process starts and shows as its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shown {
+    /// None: it is no tool.
+    Nothing,
+    /// The streams that are to be forwarded to it (`PMIX_FWD_STDOUT`, `PMIX_FWD_STDERR`).
+    Forwarded,
+    /// All of it that is not expressly unwanted (`PMIX_IOF_LOCAL_OUTPUT`).
+    All,
 }
 
-pub fn shows_output() -> bool {
-    *SHOWS_OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
+static SHOWN: Mutex<Shown> = Mutex::new(Shown::Nothing);
+
+/// Shows at least so much from now on.
+pub fn show_output(shown: Shown) {
+    let mut now = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    *now = shown.max(*now);
+}
+
+/// Shows nothing any more.
+pub fn hide_output() {
+    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Shown::Nothing;
+}
+
+/// Output that is shown.
+pub fn shown_output() -> Shown {
+    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The status of a call of the client.

@@ -227,8 +227,8 @@ fn helpers_start_no_thread_and_touch_no_socket() {
 #[test]
 fn damaged_input_does_no_harm() {
     let asked = |name: &str| env::var(name).ok();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
-    let seed = asked("INSTANTON_FUZZ_SEED").unwrap_or_else(|| now.to_string());
+    let any = u64::from_le_bytes(instanton::internal::sys::random::bytes().unwrap());
+    let seed = asked("INSTANTON_FUZZ_SEED").unwrap_or_else(|| any.to_string());
     let rounds = asked("INSTANTON_FUZZ_ROUNDS");
     println!("INSTANTON_FUZZ_SEED={seed}");
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");

@@ -153,9 +153,6 @@ export! {
         }
     }
 
-    /// The 6.1 headers' function; earlier ones have a macro. This library wants no heartbeats.
-    fn PMIx_Heartbeat() {}
-
     /// `pmix_boolean_t` and others are C enums: nothing to construct. The number of a process set's members
     /// is the caller's business.
     fn PMIx_Rank_valid(rank: u32) -> bool {

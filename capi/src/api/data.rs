@@ -13,13 +13,14 @@ use instanton::internal::client::peek;
 use libc::{c_char, c_void};
 
 use crate::alloc;
-use crate::api::{server, topology};
+use crate::api::topology;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, ValueFn};
 use crate::convert::{self, Mirror, many, one};
 use crate::kept;
 use crate::kind::Kind;
 use crate::owned::Owned;
+use crate::running;
 use crate::session::{self, told};
 use crate::types::*;
 
@@ -263,7 +264,7 @@ fn ask(question: Question<'_>, sink: Sink<'_>) -> Result<(), Status> {
 /// Never waits: the thread that asks may be the one on which the host would fetch the answer, as in ORTE.
 #[cold]
 fn ask_own_server(question: Question<'_>, sink: Sink<'_>) -> Result<(), Status> {
-    let server = server::server().map_err(|_| Status::ERR_NOT_FOUND)?;
+    let server = running::server().map_err(|_| Status::ERR_NOT_FOUND)?;
     let me = server.proc();
     let nspace = match &question.directives().nspace {
         Some(named) => named.clone(),

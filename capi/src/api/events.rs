@@ -7,6 +7,7 @@ use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, CbData, NotificationFn, OpFn, RegistrationFn};
 use crate::convert::{many, one};
+use crate::running;
 use crate::session::{self, told};
 use crate::types::*;
 
@@ -39,7 +40,7 @@ export! {
         let client = session::client()?;
         let source = if source.is_null() { client.proc().clone() } else { one::<_, Proc>(source)? };
         let (status, range, info) = (Status(status), DataRange(range), many::<_, Info>(info, ninfo)?);
-        let server = super::server::server().ok().filter(|_| range != DataRange::PROC_LOCAL);
+        let server = running::server().ok().filter(|_| range != DataRange::PROC_LOCAL);
         if let Some(server) = server {
             let raised = server.notify_event(status, &source, range, &info);
             if cbfunc.is_none() && !server.is_own_thread() {

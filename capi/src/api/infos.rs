@@ -151,7 +151,8 @@ export! {
 
     /// A text for an attribute, the caller's to free.
     fn PMIx_Info_string(info: *const pmix_info_t) -> *mut c_char {
-        values::printed(DataType::INFO, info.cast())
+        let Some(info) = info.as_ref() else { return std::ptr::null_mut() };
+        print::info(info).unwrap_or(std::ptr::null_mut())
     }
 
     /// A text for an application, the caller's to free.

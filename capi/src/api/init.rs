@@ -1,4 +1,6 @@
 //! Coming and going.
+use std::sync::{Mutex, PoisonError};
+
 use instanton::client::Client;
 use instanton::data::{DataRange, Info, Status, keys};
 use libc::c_int;
@@ -12,13 +14,34 @@ use crate::types::*;
 const MODEL: [&str; 4] =
     [keys::PROGRAMMING_MODEL, keys::MODEL_LIBRARY_NAME, keys::MODEL_LIBRARY_VERSION, keys::THREADING_MODEL];
 
-/// Tells the other libraries in this process that one more is in use: those that have a handler for it, and those that
-/// register one later. Of what is said twice, the last counts. Not of the first one: docs/DECISIONS.md, "Events".
-fn declare_model(client: &Client, info: &[Info]) {
+/// Model that the first Init of the process has declared.
+static FIRST: Mutex<Vec<Info>> = Mutex::new(Vec::new());
+
+/// Returns the event that declares what an Init says of its model, if it says something. Of what is said twice, the last
+/// counts.
+fn declaration(info: &[Info]) -> Vec<Info> {
     let said = |key: &&str| info.iter().rfind(|info| info.key == **key).cloned();
     let mut model: Vec<Info> = MODEL.iter().filter_map(said).collect();
     if !model.is_empty() {
         model.push(Info::new(keys::EVENT_NON_DEFAULT, true));
+    }
+    model
+}
+
+/// Tells the other libraries in this process that one more is in use: those that have a handler for it, and those that
+/// register one later. The first model is only for libraries that come later, with an Init of their own: no handler that
+/// is there by then hears of it (docs/DECISIONS.md, "Events").
+fn declare_model(client: &Client, info: &[Info], again: bool) {
+    let model = declaration(info);
+    let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
+    if !again {
+        *first = model;
+        return;
+    }
+    if !first.is_empty() {
+        client.keep_event(Status::MODEL_DECLARED, &first);
+    }
+    if !model.is_empty() {
         let told =
             client.notify_event(Status::MODEL_DECLARED, client.proc(), DataRange::PROC_LOCAL, &model).then(|_| ());
         if let Err(error) = told {
@@ -37,9 +60,7 @@ export! {
         if let Some(proc) = proc.as_mut() {
             *proc = made(entered.client.proc())?;
         }
-        if entered.again {
-            declare_model(&entered.client, &info);
-        }
+        declare_model(&entered.client, &info, entered.again);
         entered.status.ok()
     }
 
@@ -48,7 +69,11 @@ export! {
         if !session::is_inherited() {
             return Ok(());
         }
-        session::leave(&many::<_, Info>(info, if info.is_null() { 0 } else { ninfo })?)
+        let left = session::leave(&many::<_, Info>(info, if info.is_null() { 0 } else { ninfo })?);
+        if !session::is_initialized() {
+            FIRST.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        left
     }
 
     /// Returns whether there were more Inits than Finalizes.

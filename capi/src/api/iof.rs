@@ -5,11 +5,12 @@ use instanton::client::{Output, OutputHandler, to_own_output};
 use instanton::data::{Channels, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use libc::{c_int, c_void};
 
-use super::server::{op, op_in_turn, server};
+use super::server::{op, op_in_turn};
 use crate::arena::Arena;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, CbData, OpFn, RegistrationFn};
 use crate::convert::{many, one};
+use crate::running::server;
 use crate::session::{self, told};
 use crate::types::*;
 

@@ -15,6 +15,7 @@ mod init;
 mod iof;
 mod maps;
 mod names;
+mod older;
 mod packing;
 mod publish;
 pub(crate) mod server;

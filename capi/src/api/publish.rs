@@ -20,9 +20,10 @@ export! {
         told(session::client()?.publish(&info).wait())
     }
 
-    /// Nonblocking form of `PMIx_Publish`.
+    /// Nonblocking form of `PMIx_Publish`; without `cbfunc` nobody would know when the data may change.
     fn PMIx_Publish_nb(info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
         let info: Vec<Info> = many(info, ninfo)?;
+        cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
         told(session::client()?.publish(&info).then(callbacks::op(cbfunc, cbdata)))
     }
 

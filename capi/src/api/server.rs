@@ -1,18 +1,19 @@
 //! The server, as a resource manager's daemon in C embeds it.
 //!
-//! One server a process, from `PMIx_server_init` to `PMIx_server_finalize`. Calls clone the reference to it and give
-//! the lock back, so that a call that waits keeps nobody out; only init and finalize exclude the others.
+//! One server a process, from `PMIx_server_init` to `PMIx_server_finalize`; it is kept in [`running`](crate::running).
 //! `PMIx_server_setup_fork` may run in a forked child of a program with threads: it takes no lock at all, and reads
 //! what it needs through a [`Slot`].
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 use instanton::Pending;
 use instanton::client::Client;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::launch::Launcher;
-use instanton::server::{EnvSink, ForkEnvironment, JOB_MEMORY, Server, ServerConfig, ToolSupport, Uri, parse_memory};
+use instanton::server::{
+    EnvSink, ForkEnvironment, JOB_MEMORY, Server, ServerConfig, StockPorts, ToolSupport, USER_MEMORY, Uri, parse_memory,
+};
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
 
 use crate::alloc;
@@ -24,6 +25,7 @@ use crate::host::{CHost, forget_requests};
 use crate::module::{Module, pmix_server_module_t};
 use crate::objects::{self, Leaving};
 use crate::registration;
+use crate::running::{Running, SERVER, server};
 use crate::session;
 use crate::slot::Slot;
 use crate::types::*;
@@ -34,58 +36,11 @@ type DmodexFn = unsafe extern "C" fn(c_int, *mut c_char, usize, *mut c_void);
 /// The variable that names a file for the address of a tool that is started as a launcher.
 const RENDEZVOUS_FILE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
 
-/// The server of this process.
-struct Running {
-    server: Arc<Server>,
-    /// Number of inits that wait for their finalize.
-    inits: usize,
-    /// Client through which the tool that it belongs to, and ends with, gets the events of its processes.
-    of_tool: Option<Client>,
-    /// The program's own functions.
-    host: Arc<CHost>,
-    /// True if the program's own logs are shown here (`PMIX_SERVER_GATEWAY`).
-    is_gateway: bool,
-    /// True if it is still to be given its host's functions.
-    is_bare: bool,
-    /// Launcher of the processes of jobs here, where that tool is one.
-    launcher: Option<Arc<Launcher>>,
-}
-
-static SERVER: RwLock<Option<Running>> = RwLock::new(None);
-
 /// Source of the environment of its processes.
 static ENVIRONMENT: Slot<ForkEnvironment> = Slot::empty();
 
-/// The server.
-///
-/// # Errors
-/// `ERR_INIT` before `PMIx_server_init`.
-pub fn server() -> Result<Arc<Server>, Status> {
-    let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
-    running.as_ref().map(|running| running.server.clone()).ok_or(Status::ERR_INIT)
-}
-
-/// Returns the launcher in this process, where it is one.
-pub fn launcher() -> Option<Arc<Launcher>> {
-    let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
-    running.as_ref().and_then(|running| running.launcher.clone())
-}
-
-/// The functions of the program whose server this is, where `client` is its own.
-pub fn own_host(client: &Client) -> Option<Arc<CHost>> {
-    let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
-    let running = running.as_ref().filter(|running| running.of_tool.is_none() && !client.is_alone());
-    running.filter(|_| client.server().is_none()).map(|running| running.host.clone())
-}
-
-/// The server, where this process is one that shows what its program logs.
-pub fn gateway() -> Option<Arc<Server>> {
-    let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
-    running.as_ref().filter(|running| running.is_gateway).map(|running| running.server.clone())
-}
-
 /// Attributes of an init that say how the server is to run.
-const SERVED: [&str; 15] = [
+const SERVED: [&str; 19] = [
     keys::SERVER_NSPACE,
     keys::SERVER_RANK,
     keys::HOSTNAME,
@@ -101,6 +56,10 @@ const SERVED: [&str; 15] = [
     keys::LAUNCHER,
     keys::LAUNCHER_RENDEZVOUS_FILE,
     keys::TCP_REPORT_URI,
+    keys::TCP_IPV4_PORT,
+    keys::TCP_IPV6_PORT,
+    keys::TCP_DISABLE_IPV4,
+    keys::TCP_DISABLE_IPV6,
     keys::IOF_LOCAL_OUTPUT,
 ];
 
@@ -169,13 +128,16 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     if let Some(dir) = text(keys::SERVER_TMPDIR)? {
         config.tmpdir = path(dir);
     }
-    if let Some(limit) = info.find(JOB_MEMORY) {
-        let bytes = match limit.value.as_text() {
+    let amount = |key| {
+        let read = |limit: &Info| match limit.value.as_text() {
             Some(text) => std::str::from_utf8(text.as_bytes()).ok().and_then(parse_memory),
             None => limit.value.as_u64().filter(|bytes| *bytes > 0),
         };
-        config.job_memory = bytes.ok_or(Status::ERR_BAD_PARAM)?;
-    }
+        info.find(key).map(|limit| read(limit).ok_or(Status::ERR_BAD_PARAM)).transpose()
+    };
+    config.job_memory = amount(JOB_MEMORY)?.unwrap_or(config.job_memory);
+    config.user_memory = amount(USER_MEMORY)?;
+    config.stock_ports = StockPorts::asked_by(info)?;
     config.local_output = info.is_set(keys::IOF_LOCAL_OUTPUT);
     let reported = text(keys::TCP_REPORT_URI)?.filter(|place| Stream::named(place.as_bytes()).is_none());
     let named = text(keys::LAUNCHER_RENDEZVOUS_FILE)?.or(reported).map(path);

@@ -5,13 +5,14 @@ use libc::{c_char, c_int, c_void};
 
 use super::arrays::append;
 use super::packing::form;
-use super::server::{nspace_of, op, op_done, op_in_turn, report, server};
+use super::server::{nspace_of, op, op_done, op_in_turn, report};
 use crate::alloc;
 use crate::arena::Arena;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, CbData, InfoFn, OpFn};
 use crate::convert::many;
 use crate::handles;
+use crate::running::server;
 use crate::session::{self, told};
 use crate::types::*;
 

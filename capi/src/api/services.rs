@@ -5,10 +5,11 @@ use instanton::data::{Channels, Info, InfoList, Query, ResourceUnit, Status, Tex
 use instanton::internal::client::{abi_versions, write_out};
 use libc::{c_char, c_int, c_void};
 
-use super::server::{gateway, report};
+use super::server::report;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, InfoFn, OpFn};
 use crate::convert::{Mirror, made_array, many, one};
+use crate::running::gateway;
 use crate::session::{self, told};
 use crate::types::*;
 
@@ -84,11 +85,12 @@ export! {
         wait_infos(session::client()?.query(&queries), places)
     }
 
-    /// Nonblocking form of `PMIx_Query_info`.
+    /// Nonblocking form of `PMIx_Query_info`; without `cbfunc` nobody would hear the answer.
     fn PMIx_Query_info_nb(
         queries: *mut pmix_query_t, nqueries: usize, cbfunc: Option<InfoFn>, cbdata: *mut c_void,
     ) -> Outcome {
         let queries: Vec<Query> = many(queries, nqueries)?;
+        cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
         told(session::client()?.query(&queries).then(callbacks::info(cbfunc, cbdata)))
     }
 
@@ -186,6 +188,18 @@ export! {
         let info: Vec<Info> = many(info, ninfo)?;
         let defined = session::client()?.resource_block(directive, &block, &units, &info);
         told(defined.then(callbacks::op(cbfunc, cbdata)))
+    }
+}
+
+export! {
+    /// Sends a sign of life to the server that watches this process. Headers before release 6.1 have a macro that does
+    /// so.
+    fn PMIx_Heartbeat() {
+        let Ok(client) = session::client() else { return };
+        let beat = Info::new(keys::SEND_HEARTBEAT, true);
+        if let Err(error) = client.process_monitor(&beat, Status::SUCCESS, &[]).then(|_| ()) {
+            instanton::trace!("a heartbeat is not sent: {error}");
+        }
     }
 }
 

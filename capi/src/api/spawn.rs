@@ -7,21 +7,24 @@ use instanton::internal::client::{Callback, complete_apps, wait};
 use instanton::server::{Answer, Completion, Host};
 use libc::{c_char, c_void};
 
-use super::server;
 use crate::alloc;
 use crate::boundary::{Outcome, export};
 use crate::callbacks::{self, OpFn, SpawnFn};
 use crate::convert::many;
-use crate::host::CHost;
-use crate::session::{self, told};
+use crate::running;
+use crate::session::{self, Shown, told};
 use crate::types::*;
 
 /// Has a job print where this process does, the way the job's attributes say. From its beginning: the server keeps that
 /// a while.
 fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
     let streams = [(keys::FWD_STDOUT, Channels::STDOUT), (keys::FWD_STDERR, Channels::STDERR | Channels::STDDIAG)];
-    let wanted = streams.iter().filter(|(key, _)| job_info.find(key).is_none_or(|info| info.is_true()));
+    let by_itself = session::shown_output() == Shown::All;
+    let wanted = streams.iter().filter(|(key, _)| job_info.find(key).map_or(by_itself, |info| info.is_true()));
     let channels = wanted.fold(Channels::NONE, |all, (_, channels)| all | *channels);
+    if channels.is_empty() {
+        return;
+    }
     let how: Vec<Info> =
         job_info.iter().filter(|info| info.key.as_bytes().starts_with(b"pmix.iof.")).cloned().collect();
     let all = Proc::new(nspace.clone(), Rank::WILDCARD);
@@ -32,7 +35,7 @@ fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
 /// Has the program's own host start a job. It is asked on this thread, and its answer is given on the one that it comes
 /// on: a host may wait for it in a loop that nothing else wakes, as PRRTE does.
 fn start_by(
-    host: &CHost,
+    host: &dyn Host,
     me: &Proc,
     job_info: &[Info],
     apps: &[App],
@@ -53,12 +56,12 @@ fn start(
     apps: &[App],
     callback: Callback<Nspace, Error>,
 ) -> Result<(), Error> {
-    if let Some(host) = server::own_host(client) {
-        return start_by(&host, client.proc(), job_info, &complete_apps(job_info, apps)?, callback);
+    if let Some(host) = running::own_host(client) {
+        return start_by(&*host, client.proc(), job_info, &complete_apps(job_info, apps)?, callback);
     }
-    let Some(launcher) = server::launcher().filter(|_| !client.is_connected()) else {
+    let Some(launcher) = running::launcher().filter(|_| !client.is_connected()) else {
         let spawned = client.spawn(job_info, apps);
-        if !session::shows_output() {
+        if session::shown_output() == Shown::Nothing {
             return spawned.then(callback);
         }
         let (caller, how) = (Arc::downgrade(client), job_info.to_vec());
@@ -80,7 +83,7 @@ fn start(
 /// The client, where somebody starts jobs for it: nothing else is looked at where nobody does.
 fn starter() -> Result<Arc<Client>, Status> {
     let client = session::client()?;
-    if client.is_alone() && server::launcher().is_none() { Err(Status::ERR_UNREACH) } else { Ok(client) }
+    if client.is_alone() && running::launcher().is_none() { Err(Status::ERR_UNREACH) } else { Ok(client) }
 }
 
 export! {
@@ -95,7 +98,7 @@ export! {
         }
         let (job_info, apps) = (many::<_, Info>(job_info, ninfo)?, many::<_, App>(apps, napps)?);
         // A launcher tells its server of the job before it starts.
-        if server::launcher().is_some() && server::server()?.is_own_thread() {
+        if running::launcher().is_some() && running::server()?.is_own_thread() {
             return Err(Status::ERR_WOULD_BLOCK);
         }
         let spawned = told(wait(&client, "PMIx_Spawn", |callback| start(&client, &job_info, &apps, callback)))?;

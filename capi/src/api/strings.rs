@@ -3,6 +3,7 @@ use std::ffi::{CString, OsStr};
 use std::sync::OnceLock;
 
 use instanton::data::{Channels, DataType, Status, keys, names};
+use instanton::internal::client::{PROVISIONAL_ABI, STABLE_ABI};
 use instanton::trace;
 use libc::{c_char, c_int};
 
@@ -116,8 +117,8 @@ fn version(said: Option<&OsStr>) -> CString {
         release
     });
     let release = said.unwrap_or(RELEASE);
-    CString::new(format!("Instanton {release} (PMIx Standard: 4.2, Stable ABI: 1.0, Provisional ABI: 0.0)"))
-        .expect("numbers and points")
+    let abi = format!("Stable ABI: {STABLE_ABI}, Provisional ABI: {PROVISIONAL_ABI}");
+    CString::new(format!("Instanton {release} (PMIx Standard: 4.2, {abi})")).expect("numbers and points")
 }
 
 #[cfg(test)]

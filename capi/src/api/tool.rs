@@ -7,7 +7,7 @@ use super::server;
 use crate::boundary::{Outcome, export};
 use crate::convert::{made, made_array, many, one};
 use crate::module::pmix_server_module_t;
-use crate::session;
+use crate::session::{self, Shown};
 use crate::types::*;
 
 /// Attaches to one more server, and returns the names of the tool and of the server.
@@ -37,9 +37,7 @@ export! {
             let _ = session::leave(&[]);
             return Err(status);
         }
-        if info.is_set(keys::IOF_LOCAL_OUTPUT) {
-            session::show_output(true);
-        }
+        session::show_output(if info.is_set(keys::IOF_LOCAL_OUTPUT) { Shown::All } else { Shown::Forwarded });
         if let Some(proc) = proc.as_mut() {
             *proc = made(client.proc())?;
         }
@@ -53,7 +51,7 @@ export! {
         }
         let left = session::leave(&[]);
         if !session::is_initialized() {
-            session::show_output(false);
+            session::hide_output();
             server::end_with_tool();
         }
         left

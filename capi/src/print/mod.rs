@@ -68,6 +68,21 @@ pub unsafe fn app(app: &pmix_app_t) -> Result<*mut c_char, Status> {
     page.out.finish()
 }
 
+/// The text of an attribute, with the end of a line behind it; a new C string.
+///
+/// # Errors
+/// As of what is printed in it.
+///
+/// # Safety
+/// It is constructed.
+pub unsafe fn info(info: &pmix_info_t) -> Result<*mut c_char, Status> {
+    let mut page = Page { out: TextBuilder::new(), depth: 0 };
+    // SAFETY: as promised by the caller.
+    unsafe { page.info(INNER, info) }?;
+    page.put(&[b"\n"]);
+    page.out.finish()
+}
+
 /// Elements that are not printed are counted out, up to this many.
 const MOST_UNPRINTABLE: usize = 1 << 16;
 

@@ -40,12 +40,16 @@ int main(void) {
     IS(PMIX_ERR_INIT, PMIx_Fence(NULL, 0, NULL, 0));
     OK(PMIx_Finalize(NULL, 0));
     IS(PMIX_ERR_INIT, PMIx_Spawn(NULL, 0, NULL, 0, me.nspace));
-    char *version[] = {PMIX_QUERY_STABLE_ABI_VERSION, NULL}, *names[] = {PMIX_QUERY_NAMESPACES, NULL};
+    char *version[] = {PMIX_QUERY_STABLE_ABI_VERSION, PMIX_QUERY_PROVISIONAL_ABI_VERSION, NULL}, *names[] = {PMIX_QUERY_NAMESPACES, NULL};
     pmix_query_t query = {.keys = version};
     pmix_info_t *answers;
     size_t nanswers;
     OK(PMIx_Query_info(&query, 1, &answers, &nanswers));
-    CHECK(nanswers == 1 && !strcmp(answers[0].value.data.string, "1.0"));
+    char abi[64];
+    CHECK(nanswers == 2);
+    snprintf(abi, sizeof abi, "Stable ABI: %s, Provisional ABI: %s)", answers[0].value.data.string,
+             answers[1].value.data.string);
+    CHECK(strstr(PMIx_Get_version(), abi));
     PMIx_Info_free(answers, nanswers);
     query.keys = names;
     IS(PMIX_ERR_INIT, PMIx_Query_info(&query, 1, &answers, &nanswers));

@@ -84,8 +84,39 @@ static void another_model(void) {
     called = 0;
 }
 
+static int surprised;
+
+static void unexpected(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                       pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *data) {
+    (void)id, (void)status, (void)source, (void)info, (void)ninfo, (void)results, (void)nresults;
+    set(&surprised);
+    next(PMIX_SUCCESS, NULL, 0, NULL, NULL, data);
+}
+
+/* A library that comes with an Init of its own learns of the model that the first Init has declared, once. */
+static void first_model(void) {
+    pmix_status_t code = PMIX_MODEL_DECLARED;
+    pmix_info_t info;
+    OK(PMIx_Info_load(&info, PMIX_PROGRAMMING_MODEL, "MPI", PMIX_STRING));
+    IS(PMIX_ERR_UNREACH, PMIx_Init(NULL, &info, 1));
+    PMIx_Info_destruct(&info);
+    int before = PMIx_Register_event_handler(&code, 1, NULL, 0, unexpected, NULL, NULL);
+    IS(PMIX_ERR_UNREACH, PMIx_Init(NULL, NULL, 0));
+    IS(PMIX_ERR_UNREACH, PMIx_Init(NULL, NULL, 0));
+    int id = PMIx_Register_event_handler(&code, 1, NULL, 0, first, NULL, NULL);
+    CHECK(before >= 0 && id >= 0);
+    until(&called, 1);
+    int late = PMIx_Register_event_handler(&code, 1, NULL, 0, unexpected, NULL, NULL);
+    OK(PMIx_Deregister_event_handler(late, NULL, NULL));
+    for (int i = 0; i < 3; i++)
+        OK(PMIx_Finalize(NULL, 0));
+    CHECK(called == 1 && surprised == 0);
+    called = 0;
+}
+
 int main(void) {
     pmix_proc_t me;
+    first_model();
     IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
     another_model();
     pmix_status_t code = PMIX_MODEL_DECLARED;

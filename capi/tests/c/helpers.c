@@ -152,7 +152,7 @@ static void infos(void) {
     OK(PMIx_Info_xfer(&copy, &info[0]));
     CHECK(PMIx_Info_is_required(&copy) && copy.value.data.integer == 5 && !strcmp(copy.key, "pmix.timeout"));
     char *text = PMIx_Info_string(&copy);
-    CHECK(strstr(text, "pmix.timeout"));
+    CHECK(strstr(text, "pmix.timeout") && text[strlen(text) - 1] == '\n');
     free(text);
 
     char *mine = strdup("mine");

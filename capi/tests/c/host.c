@@ -79,7 +79,7 @@ static int client(void) {
     OK(PMIx_Publish(&info, 1));
     OK(PMIx_Publish_nb(&info, 1, done, &ready));
     until(&ready, ++want);
-    OK(PMIx_Publish_nb(&info, 1, NULL, NULL));
+    IS(PMIX_ERR_BAD_PARAM, PMIx_Publish_nb(&info, 1, NULL, NULL));
     IS(PMIX_ERR_BAD_PARAM, PMIx_Publish(NULL, 1));
     memset(data, 'x', sizeof data);
     strcpy(data[0].key, "none");
@@ -113,6 +113,7 @@ static int client(void) {
     answered(PMIx_Query_info(&query, 1, &results, &nresults));
     OK(PMIx_Query_info_nb(&query, 1, infos, &ready));
     until(&ready, ++want);
+    IS(PMIX_ERR_BAD_PARAM, PMIx_Query_info_nb(&query, 1, NULL, NULL));
     OK(PMIx_Log(&info, 1, NULL, 0));
     OK(PMIx_Log_nb(&info, 1, NULL, 0, done, &ready));
     until(&ready, ++want);

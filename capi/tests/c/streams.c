@@ -30,7 +30,7 @@ static int tool(const char *kind, pid_t server) {
     pmix_proc_t me;
     pmix_info_t info, first[2];
     int signal, number = -1;
-    bool starts = !strcmp(kind, "starts");
+    bool starts = !strcmp(kind, "starts"), forwards = !strcmp(kind, "forwards");
     attribute(&first[0], PMIX_SERVER_PIDINFO, &server, PMIX_PID);
     attribute(&first[1], PMIX_IOF_LOCAL_OUTPUT, NULL, PMIX_BOOL);
     OK(PMIx_tool_init(&me, first, starts ? 2 : 1));
@@ -40,12 +40,12 @@ static int tool(const char *kind, pid_t server) {
         attribute(&info, PMIX_IOF_TAG_OUTPUT, NULL, PMIX_BOOL);
         number = PMIx_IOF_pull(&all, 1, &info, 1, PMIX_FWD_STDOUT_CHANNEL, NULL, NULL, NULL);
         CHECK(number > 0);
-    } else if (starts) {
+    } else if (starts || forwards) {
         pmix_app_t app;
         pmix_nspace_t started;
         PMIx_App_construct(&app);
         app.cmd = "program";
-        attribute(&info, PMIX_FWD_STDERR, &(bool){false}, PMIX_BOOL);
+        attribute(&info, starts ? PMIX_FWD_STDERR : PMIX_FWD_STDOUT, &(bool){forwards}, PMIX_BOOL);
         OK(PMIx_Spawn(&info, 1, &app, 1, started));
         CHECK(PMIx_Check_nspace(started, job));
     } else if (!strcmp(kind, "pushes")) {
@@ -241,6 +241,14 @@ int main(int argc, char **argv) {
     CHECK(end_of(starter, SIGUSR1) == 0);
     until(&stops, 2);
 
+    /* It is enough that it has the output forwarded. */
+    pid_t forwarder = start(argv[0], "forwards", 0, out[1]);
+    say(5, PMIX_FWD_STDDIAG_CHANNEL, "not this\n");
+    say(5, PMIX_FWD_STDOUT_CHANNEL, "this\n");
+    CHECK(read(out[0], printed, sizeof printed) == 5 && !memcmp(printed, "this\n", 5));
+    CHECK(end_of(forwarder, SIGUSR1) == 0);
+    until(&stops, 3);
+
     /* Input that a tool reads is pushed, in order and to the end. */
     static char words[50000];
     for (size_t i = 0; i < sizeof words; i++)
@@ -269,9 +277,9 @@ int main(int argc, char **argv) {
     say(3, PMIX_FWD_STDERR_CHANNEL, "again\n");
     how = end_of(victim, 0);
     CHECK(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
-    until(&stops, 3);
+    until(&stops, 4);
     say(3, PMIX_FWD_STDERR_CHANNEL, "to nobody\n");
-    CHECK(pulls == 3 && ended == 1);
+    CHECK(pulls == 4 && ended == 1);
     OK(PMIx_server_finalize());
     return 0;
 }

@@ -65,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         programs: Programs { folder: options.programs.unwrap_or_default().canonicalize()?, seed: options.seed },
         ours: Library::new(&options.dist.join("lib/libpmix.so.2"), &[&instanton, "run"])?,
         stock: Library::new(&options.stock.unwrap_or_default(), &["mpirun.openmpi", "--oversubscribe"])?,
+        plugin: options.dist.join("lib/instanton").canonicalize()?,
         mpi: options.mpi.map(|path| path.canonicalize()).transpose()?,
         divisor: if options.quick { 10 } else { 1 },
         stock_million: options.stock_million,

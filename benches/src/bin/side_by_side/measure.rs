@@ -12,6 +12,8 @@ pub struct Plan {
     pub programs: Programs,
     pub ours: Library,
     pub stock: Library,
+    /// Folder of the plug-in for stock servers.
+    pub plugin: PathBuf,
     pub mpi: Option<PathBuf>,
     /// Factor of all counts.
     pub divisor: u32,
@@ -26,8 +28,12 @@ pub struct Measured {
 
 /// In how many turns fences are measured.
 const FENCE_TURNS: u32 = 10;
+/// Sizes of the jobs that a server with the plug-in registers.
+pub const PLUGGED: [u32; 2] = [10_000, 100_000];
 /// Numbers of clients for what depends on them.
 pub const CLIENTS: [u32; 4] = [1, 2, 8, 32];
+/// Numbers of clients on the stock library.
+pub const STOCK_CLIENTS: [u32; 2] = [2, 32];
 
 impl Plan {
     /// Runs everything. A program that fails is reported and left out.
@@ -37,10 +43,30 @@ impl Plan {
         for clients in CLIENTS {
             self.clients(&mut measured, clients);
         }
+        self.stock_clients(&mut measured);
         self.registrations(&mut measured);
         self.helpers(&mut measured);
         self.launchers(&mut measured);
+        self.plugged(&mut measured);
         measured
+    }
+
+    /// The stock server with the plug-in and clients of ours, and with stock clients; beside the stock library alone.
+    fn plugged(&self, measured: &mut Measured) {
+        let calls = 20_000 / self.divisor;
+        for (prefix, clients) in [("plug/", &self.ours), ("plug stock/", &self.stock)] {
+            let plugged = self.stock.with_plugin(&self.plugin, clients);
+            let mut beside = |part: &str, options: &str, client: &str| {
+                let prefix = format!("{prefix}{part}");
+                say(self.programs.host(&plugged, &prefix, options, client, &mut measured.ours));
+                say(self.programs.host(&self.stock, &prefix, options, client, &mut measured.stock));
+            };
+            beside("", "-n 8 -c 8 -k", &format!("gets {calls}"));
+            beside("8/", "-n 8 -c 8 -k -s", &format!("fences {} {FENCE_TURNS}", 20 / self.divisor));
+            for ranks in PLUGGED {
+                beside(&format!("{ranks}/"), &format!("-n {ranks} -c 1 -k"), "init get");
+            }
+        }
     }
 
     fn gets(&self, measured: &mut Measured) {
@@ -63,6 +89,27 @@ impl Plan {
         say(self.programs.host(&self.stock, &prefix, &format!("{job} -s"), &fences, &mut measured.stock));
         let rounds = (20 / self.divisor).max(1);
         self.both(measured, &format!("start {clients}/"), &format!("{job} -r {rounds}"), "init get");
+    }
+
+    /// Clients on the stock library, under a server on ours and under their own.
+    fn stock_clients(&self, measured: &mut Measured) {
+        let rounds = (20 / self.divisor).max(1);
+        for clients in STOCK_CLIENTS {
+            let job = format!("-n {clients} -c {clients} -k");
+            let theirs = format!("{job} -l {}", self.stock.folder().display());
+            for (options, client) in [
+                (format!("-r {rounds}"), "init get".to_owned()),
+                (String::new(), format!("fences {} {FENCE_TURNS}", 20 / self.divisor)),
+                (String::new(), "gets 80".to_owned()),
+            ] {
+                let prefix = format!("stock {clients}/");
+                let ours = (&self.ours, format!("{theirs} {options}"), &mut measured.ours);
+                let stock = (&self.stock, format!("{job} {options}"), &mut measured.stock);
+                for (library, options, samples) in [ours, stock] {
+                    say(self.programs.host(library, &prefix, &options, &client, samples));
+                }
+            }
+        }
     }
 
     /// Big jobs, of which one process runs here. A process that has registered one before has memory left of it: each

@@ -3,7 +3,7 @@ use instanton_benches::samples::{Samples, Summary};
 use instanton_benches::table::{Row, Table, Target};
 use instanton_benches::units::Unit::{self, Memory, Time};
 
-use crate::measure::{CLIENTS, Measured};
+use crate::measure::{CLIENTS, Measured, PLUGGED, STOCK_CLIENTS};
 
 const MS: f64 = 1e3;
 
@@ -33,6 +33,12 @@ impl Rows<'_> {
         self.add(label, Time, row, limit.map_or(Target::None, |limit| Target::Measured(limit, words.to_owned())));
     }
 
+    /// At most the median of the stock one in the same run.
+    fn no_slower(&mut self, label: impl Into<String>, row: &str, words: &str) {
+        let limit = self.measured.stock.summary(row).map(|stock| stock.median);
+        self.add(label, Time, row, limit.map_or(Target::None, |limit| Target::Measured(limit, words.to_owned())));
+    }
+
     /// Memory shared among the ranks of a job.
     fn per_rank(&mut self, row: &str, ranks: f64) {
         let of = |samples: &Samples| {
@@ -52,9 +58,11 @@ pub fn table(measured: &Measured) -> Table {
     writes(&mut rows);
     starts(&mut rows);
     fences(&mut rows);
+    stock_clients(&mut rows);
     registrations(&mut rows);
     helpers(&mut rows);
     launchers(&mut rows);
+    plugged(&mut rows);
     rows.table
 }
 
@@ -138,6 +146,22 @@ fn fences(rows: &mut Rows<'_>) {
     }
 }
 
+/// Clients on the stock library are to be served no slower than by their own server.
+fn stock_clients(rows: &mut Rows<'_>) {
+    rows.table.section("Clients on the stock library: under this library's server, and under their own");
+    for clients in STOCK_CLIENTS {
+        for (what, row) in [
+            ("from a gate until all are through PMIx_Init", "init of all"),
+            ("PMIx_Init", "init"),
+            ("PMIx_Fence", "fence"),
+            ("first touch of a peer after a fence", "first touch"),
+        ] {
+            let row = format!("stock {clients}/{row}");
+            rows.no_slower(format!("{what}, {}", counted(clients)), &row, "stock");
+        }
+    }
+}
+
 fn registrations(rows: &mut Rows<'_>) {
     for (what, prefix, ranks, limits) in [
         ("100,000 ranks, 32 a node, 11 keys each", "keys/", 1e5, (100.0 * MS, 8e6)),
@@ -164,9 +188,7 @@ fn helpers(rows: &mut Rows<'_>) {
     rows.table.section("Helper functions, without a server; what is packed is unpacked and freed");
     for label in rows.measured.ours.rows("helper/") {
         let row = format!("helper/{label}");
-        let limit = rows.measured.stock.summary(&row).map(|stock| stock.median);
-        let target = limit.map_or(Target::None, |limit| Target::Measured(limit, "stock".to_owned()));
-        rows.add(label, Time, &row, target);
+        rows.no_slower(label, &row, "stock");
     }
 }
 
@@ -174,11 +196,39 @@ fn launchers(rows: &mut Rows<'_>) {
     rows.table.section("Launchers: instanton run, and mpirun of Open MPI 4.1 on the system's libpmix");
     rows.time("32 processes: init, fence, finalize, whole job", "launch 32", 80.0 * MS);
     for ranks in [2, 16, 32] {
-        let row = format!("MPI_Init {ranks}");
-        let limit = rows.measured.stock.summary(&row).map(|stock| stock.median);
-        let target = limit.map_or(Target::None, |limit| Target::Measured(limit, "mpirun".to_owned()));
-        rows.add(format!("MPI_Init, slowest of {ranks} ranks"), Time, &row, target);
+        rows.no_slower(format!("MPI_Init, slowest of {ranks} ranks"), &format!("MPI_Init {ranks}"), "mpirun");
         rows.time(format!("... whole job of {ranks} ranks"), &format!("MPI job {ranks}"), None);
+    }
+}
+
+/// The column of this library is a stock server with the plug-in; the other one is the stock library alone.
+fn plugged(rows: &mut Rows<'_>) {
+    for (heading, prefix) in [
+        ("A stock server with the plug-in, and clients of this library", "plug/"),
+        ("A stock server with the plug-in, and stock clients", "plug stock/"),
+    ] {
+        rows.table.section(format!("{heading}; beside it the stock library alone"));
+        for (label, row) in [
+            ("Get of the job: JOB_SIZE", "get job"),
+            ("Get of the own rank: LOCAL_RANK", "get own"),
+            ("Get posted by a peer, 64 B", "get 64"),
+            ("first touch of a peer", "first touch"),
+            ("fence, 8 clients", "8/fence"),
+            ("fence with 64 B each, 8 clients", "8/fence with data"),
+        ] {
+            rows.time(label, &format!("{prefix}{row}"), None);
+        }
+        for ranks in PLUGGED {
+            rows.time(
+                format!("PMIx_server_register_nspace, {ranks} ranks"),
+                &format!("{prefix}{ranks}/register"),
+                None,
+            );
+            rows.time(format!("PMIx_Init of the first client, {ranks} ranks"), &format!("{prefix}{ranks}/init"), None);
+            for (label, row) in [("server", "server resident"), ("client", "client private")] {
+                rows.memory(format!("memory of the {label}, {ranks} ranks"), &format!("{prefix}{ranks}/{row}"), None);
+            }
+        }
     }
 }
 

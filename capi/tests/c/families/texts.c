@@ -25,7 +25,11 @@ static void inside(pmix_data_type_t type, void *element) {
     free(text);
     PMIX_INFO_LOAD(&info, "the.key", element, type);
     snprintf(what, sizeof(what), "info %d", type);
-    show(what, text = PMIx_Info_string(&info));
+    text = PMIx_Info_string(&info);
+    /* Releases since 6 end it with the end of a line. */
+    if (text && text[0] && text[strlen(text) - 1] == '\n')
+        text[strlen(text) - 1] = 0;
+    show(what, text);
     free(text);
     PMIX_INFO_DESTRUCT(&info);
     PMIX_VALUE_DESTRUCT(&value);

@@ -1,0 +1,227 @@
+//! Tables that the host library and its plug-ins share, and where things lie in the host's objects.
+//!
+//! All numbers were measured: sizes and offsets by `sizeof` and `offsetof` in a program that was compiled against the
+//! development package of the release, sizes of symbols in the symbol table of its library. Nothing here is believed
+//! before it has been held against the library that is there ([`proof`](crate::proof)).
+use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
+
+use instanton::internal::stock::SERVED;
+
+/// Status of the reference implementation: all is well.
+pub const SUCCESS: c_int = 0;
+/// Something has failed.
+pub const ERROR: c_int = -1;
+/// This is not for me.
+pub const NOT_SUPPORTED: c_int = -47;
+
+/// A process, in the public ABI.
+#[repr(C)]
+pub struct Proc {
+    pub nspace: [u8; 256],
+    pub rank: u32,
+}
+
+/// An attribute, in the public ABI.
+#[repr(C)]
+pub struct Info {
+    pub key: [u8; 512],
+    pub flags: u32,
+    pub value: Value,
+}
+
+/// A value, in the public ABI.
+#[repr(C)]
+pub struct Value {
+    pub data_type: u16,
+    pub data: [*mut c_void; 3],
+}
+
+/// A buffer for `PMIx_Data_pack`, in the public ABI.
+#[repr(C)]
+pub struct DataBuffer {
+    pub base: *mut u8,
+    pub pack: *mut u8,
+    pub unpack: *mut u8,
+    pub allocated: usize,
+    pub used: usize,
+}
+
+const _: () = {
+    assert!(size_of::<Proc>() == 260 && offset_of!(Proc, rank) == 256);
+    assert!(size_of::<Value>() == 32 && offset_of!(Value, data) == 8);
+    assert!(size_of::<Info>() == 552 && offset_of!(Info, value) == 520);
+    assert!(size_of::<DataBuffer>() == 40 && offset_of!(DataBuffer, used) == 32);
+};
+
+/// A function of a module that is only handed on.
+pub type Any = Option<unsafe extern "C" fn()>;
+/// A host's object that is only handed on.
+pub type Object = *mut c_void;
+
+/// Functions of a store ("module"), as releases 4.2 have them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Module {
+    pub name: *const c_char,
+    pub is_threadsafe: bool,
+    pub init: Option<unsafe extern "C" fn(*const Info, usize) -> c_int>,
+    pub finalize: Option<unsafe extern "C" fn()>,
+    pub assign_module: Option<unsafe extern "C" fn(*const Info, usize, *mut c_int) -> c_int>,
+    pub cache_job_info: Any,
+    pub register_job_info: Option<unsafe extern "C" fn(Object, Object) -> c_int>,
+    pub store_job_info: Any,
+    pub store: Option<unsafe extern "C" fn(*const Proc, u8, Object) -> c_int>,
+    pub store_modex: Any,
+    pub fetch: Any,
+    pub setup_fork: Option<unsafe extern "C" fn(*const Proc, *mut *mut *mut c_char) -> c_int>,
+    pub add_nspace: Option<unsafe extern "C" fn(*const c_char, u32, *const Info, usize) -> c_int>,
+    pub del_nspace: Option<unsafe extern "C" fn(*const c_char) -> c_int>,
+    pub assemb_kvs_req: Any,
+    pub accept_kvs_resp: Any,
+    pub fetch_arrays: Any,
+}
+
+const _: () = {
+    assert!(size_of::<Module>() == 136);
+    assert!(offset_of!(Module, name) == 0 && offset_of!(Module, is_threadsafe) == 8);
+    assert!(offset_of!(Module, init) == 16 && offset_of!(Module, finalize) == 24);
+    assert!(offset_of!(Module, assign_module) == 32 && offset_of!(Module, cache_job_info) == 40);
+    assert!(offset_of!(Module, register_job_info) == 48 && offset_of!(Module, store_job_info) == 56);
+    assert!(offset_of!(Module, store) == 64 && offset_of!(Module, store_modex) == 72);
+    assert!(offset_of!(Module, fetch) == 80 && offset_of!(Module, setup_fork) == 88);
+    assert!(offset_of!(Module, add_nspace) == 96 && offset_of!(Module, del_nspace) == 104);
+    assert!(offset_of!(Module, assemb_kvs_req) == 112 && offset_of!(Module, accept_kvs_resp) == 120);
+    assert!(offset_of!(Module, fetch_arrays) == 128);
+};
+
+// SAFETY: what it points to are functions and a text, which last.
+unsafe impl Sync for Module {}
+// SAFETY: as above.
+unsafe impl Send for Module {}
+
+/// Asks a plug-in for its module, and how much it wants to be taken.
+pub type Query = unsafe extern "C" fn(*mut *const Module, *mut c_int) -> c_int;
+
+/// A plug-in ("component"), as the host finds it by its symbol: the same in all releases since 4.2, which had 40 bytes
+/// more behind it.
+#[repr(C)]
+pub struct Component {
+    pub mca_version: [c_int; 3],
+    pub project: [u8; 16],
+    pub project_version: [c_int; 3],
+    pub framework: [u8; 32],
+    pub framework_version: [c_int; 3],
+    pub name: [u8; 64],
+    pub version: [c_int; 3],
+    pub open: Any,
+    pub close: Any,
+    pub query: Option<Query>,
+    pub register: Any,
+    pub reserved: [u8; 32],
+    /// The first number says that there is nothing to say of checkpoints.
+    pub data: [u32; 9],
+    pub unused: u32,
+}
+
+const _: () = {
+    assert!(size_of::<Component>() == 264);
+    assert!(offset_of!(Component, project) == 12 && offset_of!(Component, project_version) == 28);
+    assert!(offset_of!(Component, framework) == 40 && offset_of!(Component, framework_version) == 72);
+    assert!(offset_of!(Component, name) == 84 && offset_of!(Component, version) == 148);
+    assert!(offset_of!(Component, open) == 160 && offset_of!(Component, close) == 168);
+    assert!(offset_of!(Component, query) == 176 && offset_of!(Component, register) == 184);
+    assert!(offset_of!(Component, reserved) == 192 && offset_of!(Component, data) == 224);
+};
+
+// SAFETY: it is a constant, and what it points to are functions and texts.
+unsafe impl Sync for Component {}
+
+/// A class of objects: its exported description, and the number of bytes that an object has.
+#[derive(Clone, Copy)]
+pub struct Class {
+    pub symbol: &'static str,
+    pub size: usize,
+}
+
+/// Offsets in the objects of a release.
+#[derive(Clone, Copy)]
+pub struct Layout {
+    /// Size of the description of a class, and where it has the size of an object.
+    pub class: (usize, usize),
+    /// Offset of an object's class.
+    pub object_class: usize,
+    pub value_entry: Class,
+    pub value_entry_key: usize,
+    pub value_entry_value: usize,
+    pub buffer: Class,
+    pub buffer_base: usize,
+    pub buffer_used: usize,
+    pub namespace: Class,
+    pub namespace_name: usize,
+    /// Offset of a namespace's module, in its table of modules.
+    pub namespace_module: usize,
+    pub peer: Class,
+    pub peer_namespace: usize,
+    pub peer_rank: usize,
+    pub rank: Class,
+    /// The name of a process: a pointer to the namespace's, and a rank behind it.
+    pub rank_name: usize,
+    pub rank_user: usize,
+    /// The library's own variables.
+    pub globals: usize,
+    pub globals_name: usize,
+    pub globals_peer: usize,
+    /// Size of the component that plug-ins of the release have.
+    pub component: usize,
+}
+
+/// Release 4.2.2, as Debian 12 has it.
+const V4_2: Layout = Layout {
+    class: (64, 56),
+    object_class: 40,
+    value_entry: Class { symbol: "pmix_kval_t_class", size: 152 },
+    value_entry_key: 136,
+    value_entry_value: 144,
+    buffer: Class { symbol: "pmix_buffer_t_class", size: 160 },
+    buffer_base: 120,
+    buffer_used: 152,
+    namespace: Class { symbol: "pmix_namespace_t_class", size: 1808 },
+    namespace_name: 136,
+    namespace_module: 456 + 24,
+    peer: Class { symbol: "pmix_peer_t_class", size: 1488 },
+    peer_namespace: 112,
+    peer_rank: 120,
+    rank: Class { symbol: "pmix_rank_info_t_class", size: 184 },
+    rank_name: 144,
+    rank_user: 160,
+    globals: 2944,
+    globals_name: 4,
+    globals_peer: 328,
+    component: 264,
+};
+
+/// The layouts of the releases that are [`SERVED`].
+static LAYOUTS: [Layout; SERVED.len()] = [V4_2];
+
+/// The layout of a release, if it is served: its whole name counts, up to what it says of the Standard. All others are
+/// declined.
+pub fn layout_of(version: &str) -> Option<&'static Layout> {
+    let name = version.split(" (").next().unwrap_or_default();
+    SERVED.iter().zip(&LAYOUTS).find(|(served, _)| **served == name).map(|(_, layout)| layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_served_by_its_exact_name() {
+        assert!(layout_of("OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)").is_some());
+        for other in
+            ["", "OpenPMIx 4.2.2", "OpenPMIx 4.2.20rc2", "OpenPMIx 4.2.9 (x)", "OpenPMIx 5.0.7 (x)", "4.2.2rc2"]
+        {
+            assert!(layout_of(other).is_none(), "{other:?}");
+        }
+    }
+}

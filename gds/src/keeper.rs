@@ -1,0 +1,269 @@
+//! Jobs of the server that this plug-in is in, and the thread that looks after their readers.
+//!
+//! A job's states, in order. *Announced*: the host has registered it, and its door is open, but nobody is answered yet.
+//! *Told*: the first process of ours has asked for the job's information, and a copy of the answer is with the thread,
+//! which writes segments of it. *Kept*: readers are answered; what processes commit is written at once, on the host's
+//! thread, because it must be seen when the fence after it is over. *Left alone*: something has failed; the door is
+//! shut, and processes ask the server for everything, as they do without this plug-in. Commits that come before the
+//! segments wait for them.
+//!
+//! One lock has the jobs. The host's thread holds it while it writes what one process has committed, this thread while
+//! it answers readers; making segments of an answer, which takes long, holds nothing. The thread starts with the first
+//! job, blocks every signal, and is joined when the host closes the plug-in. A forked child has no such thread, and the
+//! memory of segments is not there: it must execute a program, as children of servers do.
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use instanton::data::{Key, Nspace, Posted, Proc, Rank, Scope, Value};
+use instanton::handover::Listener;
+use instanton::internal::sys::signals::spawn_without_signals;
+use instanton::internal::upstream::told;
+use instanton::store::{JobWriter, Limits, Misuse};
+use instanton::trace;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// The number of the thread's own bell among those of jobs.
+const BELL: u64 = 0;
+/// Jobs whose readers are answered between two looks at the bell.
+const AT_ONCE: usize = 16;
+
+/// Jobs, and what the thread is to do.
+pub struct Keeper {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that the thread is in.
+    process: u32,
+}
+
+struct Shared {
+    jobs: Mutex<Jobs>,
+    epoll: Epoll,
+    bell: EventFd,
+}
+
+#[derive(Default)]
+struct Jobs {
+    by_name: HashMap<Nspace, Job>,
+    last: u64,
+    /// Answers that are to become segments.
+    told: Vec<(Proc, Vec<u8>)>,
+    is_over: bool,
+}
+
+struct Job {
+    number: u64,
+    /// Processes on this node.
+    local: u32,
+    listener: Listener,
+    state: State,
+}
+
+enum State {
+    Announced(Vec<Commit>),
+    Told(Vec<Commit>),
+    Kept(Box<JobWriter>),
+}
+
+/// A value that a process has committed; none where it is one that nobody can read here.
+type Commit = (Rank, Key, Option<Value>);
+
+impl Keeper {
+    /// Begins without jobs.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new() -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let bell = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        epoll.add(&bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
+        let shared = Arc::new(Shared { jobs: Mutex::default(), epoll, bell });
+        let served = shared.clone();
+        let thread = spawn_without_signals("instanton-gds", move || served.serve())?;
+        Ok(Self { shared, thread: Some(thread), process: std::process::id() })
+    }
+
+    /// A job is registered. One that is known already stays as it is.
+    ///
+    /// # Errors
+    /// The kernel's, where it can have no door.
+    pub fn announce(&self, nspace: &Nspace, local: u32) -> io::Result<()> {
+        let mut jobs = self.shared.jobs();
+        if !jobs.by_name.contains_key(nspace) {
+            jobs.last += 1;
+            let (number, listener) = (jobs.last, Listener::open()?);
+            let job = Job { number, local, listener, state: State::Announced(Vec::new()) };
+            jobs.by_name.insert(nspace.clone(), job);
+        }
+        Ok(())
+    }
+
+    /// The address of a job's segments, where there are or will be any.
+    pub fn address(&self, nspace: &Nspace) -> Option<String> {
+        self.shared.jobs().by_name.get(nspace).map(|job| job.listener.address().to_owned())
+    }
+
+    /// A process of a user asks about its job. Returns whether there are segments that say all of it.
+    pub fn is_kept(&self, proc: &Proc, user: u32) -> bool {
+        let mut jobs = self.shared.jobs();
+        let Some(job) = jobs.by_name.get_mut(&proc.nspace) else { return false };
+        job.listener.allow(user);
+        matches!(job.state, State::Kept(_))
+    }
+
+    /// A process is told about its job. `answer` makes a copy of what it is told, if that is needed.
+    pub fn tell(&self, proc: &Proc, answer: impl FnOnce() -> Option<Vec<u8>>) {
+        let mut jobs = self.shared.jobs();
+        let Some(job) = jobs.by_name.get_mut(&proc.nspace) else { return };
+        let State::Announced(commits) = &mut job.state else { return };
+        match answer() {
+            Some(answer) => {
+                job.state = State::Told(std::mem::take(commits));
+                jobs.told.push((proc.clone(), answer));
+                drop(jobs);
+                self.shared.ring();
+            }
+            None => drop(jobs.by_name.remove(&proc.nspace)),
+        }
+    }
+
+    /// A process has committed a value.
+    pub fn commit(&self, proc: &Proc, key: Key, value: Option<Value>) {
+        let mut jobs = self.shared.jobs();
+        let Some(job) = jobs.by_name.get_mut(&proc.nspace) else { return };
+        match &mut job.state {
+            State::Announced(commits) | State::Told(commits) => commits.push((proc.rank, key, value)),
+            State::Kept(writer) => {
+                write(writer, (proc.rank, key, value));
+                look_after(writer, &mut job.listener);
+            }
+        }
+    }
+
+    /// A job is over.
+    pub fn forget(&self, nspace: &Nspace) {
+        drop(self.shared.jobs().by_name.remove(nspace));
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // The thread is in another process, and so is whoever holds its locks.
+            std::mem::forget((self.thread.take(), self.shared.clone()));
+            return;
+        }
+        self.shared.jobs().is_over = true;
+        self.shared.ring();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has ended as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        if let Err(error) = self.bell.write(1) {
+            trace!("the thread cannot be called: {error}");
+        }
+    }
+
+    /// Answers readers, and makes segments, until it is over.
+    fn serve(&self) {
+        let mut events = [EpollEvent::empty(); AT_ONCE];
+        loop {
+            let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+                Ok(count) => count,
+                Err(nix::errno::Errno::EINTR) => continue,
+                Err(error) => return trace!("no readers are answered any more: {error}"),
+            };
+            for event in &events[..count] {
+                match event.data() {
+                    BELL => {
+                        let _ = self.bell.read();
+                        loop {
+                            let mut jobs = self.jobs();
+                            if jobs.is_over {
+                                return;
+                            }
+                            let Some((proc, answer)) = jobs.told.pop() else { break };
+                            let local = jobs.by_name.get(&proc.nspace).map_or(0, |job| job.local);
+                            drop(jobs);
+                            let writer = segments(&proc, local, &answer);
+                            self.keep(&proc.nspace, writer);
+                        }
+                    }
+                    number => self.answer(number),
+                }
+            }
+        }
+    }
+
+    /// The segments of a job are made, or cannot be.
+    fn keep(&self, nspace: &Nspace, writer: Result<JobWriter, String>) {
+        let mut jobs = self.jobs();
+        let Some(job) = jobs.by_name.get_mut(nspace) else { return };
+        let State::Told(commits) = &mut job.state else { return };
+        let commits = std::mem::take(commits);
+        let kept = writer.and_then(|mut writer| {
+            commits.into_iter().for_each(|commit| write(&mut writer, commit));
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, job.number);
+            self.epoll.add(job.listener.as_fd(), event).map_err(|error| error.to_string())?;
+            job.state = State::Kept(Box::new(writer));
+            Ok(())
+        });
+        if let Err(reason) = kept {
+            trace!("{nspace} is left alone: {reason}");
+            drop(jobs.by_name.remove(nspace));
+        }
+    }
+
+    fn answer(&self, number: u64) {
+        let mut jobs = self.jobs();
+        let Some(job) = jobs.by_name.values_mut().find(|job| job.number == number) else { return };
+        let State::Kept(writer) = &mut job.state else { return };
+        if let Err(error) = job.listener.serve(writer) {
+            trace!("readers cannot be answered: {error}");
+        }
+        look_after(writer, &mut job.listener);
+    }
+}
+
+/// Writes segments of what a process is told about its job.
+fn segments(proc: &Proc, local: u32, answer: &[u8]) -> Result<JobWriter, String> {
+    let info = told::job(answer, &proc.nspace, local, proc.rank)?;
+    JobWriter::create(&proc.nspace, info, &Limits::default()).map_err(|error| error.to_string())
+}
+
+/// Publishes a value. A process that commits is one of this node. Where that fails, nobody may go on seeing what was
+/// there before: readers ask the server for all that the process has.
+fn write(writer: &mut JobWriter, (rank, key, value): Commit) {
+    writer.mark_local(rank);
+    let written = match value {
+        Some(value) => writer.update(rank, &[Posted { scope: Scope::LOCAL, key, value }]),
+        None => writer.remove(rank, &[key]),
+    };
+    if let Err(error) = written {
+        trace!("what rank {rank} has committed is not kept: {error}");
+        writer.withdraw(rank);
+    }
+}
+
+/// Frees what no reader holds any more, and cuts off those that lie.
+fn look_after(writer: &mut JobWriter, listener: &mut Listener) {
+    if writer.is_reclaim_due() {
+        for (reader, misuse) in writer.reclaim() {
+            if misuse == Misuse::Lie {
+                listener.cut(reader, writer);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Reading the host's memory at addresses that may be none: a wrong one is an error of the kernel, and no crash.
+use std::io;
+
+use libc::{c_void, iovec};
+
+/// Bytes that are read of a text at a time: it may end where its page does.
+const STEP: usize = 64;
+/// Longest text: a key of the Standard, and its NUL.
+const LONGEST: usize = 512;
+
+/// Copies bytes of this process.
+///
+/// # Errors
+/// The kernel's: `EFAULT` where not all of them can be read.
+pub fn read(address: usize, into: &mut [u8]) -> io::Result<()> {
+    let local = iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = iovec { iov_base: address as *mut c_void, iov_len: into.len() };
+    // SAFETY: the kernel checks both sides; `into` is as long as it says.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    match usize::try_from(read) {
+        Ok(read) if read == into.len() => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// An address.
+///
+/// # Errors
+/// As [`read`].
+pub fn pointer(address: usize) -> io::Result<usize> {
+    let mut bytes = [0; 8];
+    read(address, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes) as usize)
+}
+
+/// A number of 32 bits.
+///
+/// # Errors
+/// As [`read`].
+pub fn number(address: usize) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    read(address, &mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
+/// A text, without its NUL.
+///
+/// # Errors
+/// As [`read`]; `InvalidData` where it does not end.
+pub fn text(address: usize) -> io::Result<Vec<u8>> {
+    let mut found = Vec::new();
+    while found.len() < LONGEST {
+        let at = address.checked_add(found.len()).ok_or(io::ErrorKind::InvalidData)?;
+        let mut bytes = [0; STEP];
+        // Up to the next multiple: a page is one.
+        let part = &mut bytes[..STEP - at % STEP];
+        read(at, part)?;
+        match part.iter().position(|byte| *byte == 0) {
+            Some(end) => {
+                found.extend_from_slice(&part[..end]);
+                return Ok(found);
+            }
+            None => found.extend_from_slice(part),
+        }
+    }
+    Err(io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_address_is_an_error() {
+        for address in [0, 8, 1 << 46, usize::MAX - 3, usize::MAX] {
+            assert!(read(address, &mut [0; 8]).is_err() && text(address).is_err() && pointer(address).is_err());
+        }
+        let endless = vec![b'x'; 2 * LONGEST];
+        assert_eq!(text(endless.as_ptr() as usize).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn what_is_there_is_read() {
+        let words = *b"\x07\x00\x00\x00\x00\x00\x00\x01a text of more than 64 bytes, which is read in several steps, in full\0x";
+        let at = words.as_ptr() as usize;
+        assert_eq!((pointer(at).unwrap(), number(at).unwrap()), (0x0100_0000_0000_0007, 7));
+        assert_eq!(text(at + 8).unwrap(), &words[8..words.len() - 2]);
+    }
+
+    #[test]
+    fn a_text_at_the_end_of_its_memory_is_read_to_its_end() {
+        use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).unwrap().unwrap() as usize;
+        let both = std::num::NonZero::new(2 * page).unwrap();
+        // SAFETY: fresh memory, of which the second page is never touched.
+        unsafe {
+            let at = mmap_anonymous(None, both, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)
+                .unwrap();
+            mprotect(at.byte_add(page), page, ProtFlags::PROT_NONE).unwrap();
+            let text_at = at.byte_add(page - 3).cast::<u8>();
+            text_at.copy_from_nonoverlapping(std::ptr::NonNull::from(b"ab\0").cast(), 3);
+            assert_eq!(text(text_at.as_ptr() as usize).unwrap(), b"ab");
+            assert!(text(at.as_ptr() as usize + page).is_err());
+            munmap(at, 2 * page).unwrap();
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The functions that the host calls.
+//!
+//! All of them are those of the host's module `hash`, which everything is passed on to: what a process asks the server
+//! is answered as it is without this plug-in. Some are preceded or followed by a look at what they are given. A look
+//! that fails, or a panic in it, changes nothing for the host.
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use instanton::data::{Key, Nspace, Proc, Rank};
+use instanton::internal::upstream::{node, told};
+use instanton::trace;
+
+use crate::abi::{self, ERROR, Info, Module, NOT_SUPPORTED, Object, SUCCESS, Value};
+use crate::host::Host;
+use crate::keeper::Keeper;
+use crate::{environment, memory, proof};
+
+/// Priority among modules for peers that name none: last of all.
+const PRIORITY: c_int = 1;
+/// Priority for a peer that has asked for this one.
+const ASKED: c_int = 100;
+/// Key by which a peer names its module, and the type of a text.
+const NAMED: &[u8] = b"pmix.gds.mod";
+const TEXT: u16 = 3;
+
+/// The host, once it has asked for the module and is one that is served.
+static HOST: OnceLock<(Host, Module)> = OnceLock::new();
+/// Jobs that are kept, from the host's init to its finalize.
+static KEPT: Mutex<Kept> = Mutex::new(Kept::Nothing);
+
+enum Kept {
+    /// The host has registered no job yet.
+    Nothing,
+    Jobs(Keeper),
+    /// The host is not what it seemed, or the system refuses: everything is passed on and nothing kept.
+    Never,
+}
+
+fn kept() -> MutexGuard<'static, Kept> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a look, and keeps its panic in.
+fn look(body: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
+        // The payload's own destructor may panic too.
+        std::mem::forget(panic);
+        let _ = catch_unwind(|| trace!("a bug of the plug-in"));
+    }
+}
+
+/// Does something with what is kept, if there is anything.
+fn with(body: impl FnOnce(&Host, &Keeper)) {
+    look(|| {
+        let (Some((host, _)), Kept::Jobs(keeper)) = (HOST.get(), &*kept()) else { return };
+        body(host, keeper);
+    });
+}
+
+/// Answers the host's question for the module. A host that is not served is declined with a line, and goes on with its
+/// own modules.
+///
+/// # Safety
+/// Both places are NULL or valid for writes, and `caller` lies in the code of who asks.
+pub unsafe fn query(module: *mut *const Module, priority: *mut c_int, caller: *const c_void) -> c_int {
+    let answer = catch_unwind(|| match HOST.get() {
+        Some((host, module)) if host.is_of(caller) => Ok(&raw const *module),
+        Some(_) => Err("another one in this process was first".into()),
+        None => Host::of(caller).map(|host| {
+            let module = filled(&host.functions);
+            &raw const HOST.get_or_init(|| (host, module)).1
+        }),
+    });
+    let found = match answer {
+        Ok(Ok(found)) => Some(found),
+        Ok(Err(reason)) => {
+            decline(&reason);
+            None
+        }
+        Err(panic) => {
+            std::mem::forget(panic);
+            None
+        }
+    };
+    if module.is_null() || priority.is_null() {
+        return ERROR;
+    }
+    // SAFETY: as promised by the caller.
+    unsafe {
+        *module = found.unwrap_or(std::ptr::null());
+        *priority = if found.is_some() { PRIORITY } else { 0 };
+    }
+    if found.is_some() { SUCCESS } else { ERROR }
+}
+
+/// Says why the host is not served: a server to its user, anybody in the trace.
+fn decline(reason: &str) {
+    trace!("this PMIx library is not served: {reason}");
+    // What was launched is a client, whose user has been told by the server.
+    if std::env::var_os("PMIX_NAMESPACE").is_none() {
+        use std::io::Write;
+        let line = format!("pmix_mca_gds_instanton: not used with this PMIx library: {reason}\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+}
+
+/// The host's module, with own functions in some places.
+fn filled(theirs: &Module) -> Module {
+    Module {
+        name: c"instanton".as_ptr(),
+        init: Some(init),
+        finalize: Some(finalize),
+        assign_module: Some(assign_module),
+        register_job_info: Some(register_job_info),
+        store: Some(store),
+        setup_fork: Some(setup_fork),
+        add_nspace: Some(add_nspace),
+        del_nspace: Some(del_nspace),
+        ..*theirs
+    }
+}
+
+unsafe extern "C" fn init(_: *const Info, _: usize) -> c_int {
+    SUCCESS
+}
+
+unsafe extern "C" fn finalize() {
+    look(|| {
+        let last = std::mem::replace(&mut *kept(), Kept::Nothing);
+        // The lock is not held while the thread is waited for.
+        drop(last);
+    });
+}
+
+/// A peer that names this module alone gets it; whoever names several, or none, gets one of the host's.
+unsafe extern "C" fn assign_module(info: *const Info, count: usize, priority: *mut c_int) -> c_int {
+    let mut is_named = false;
+    look(|| is_named = (0..count).any(|at| names_this(info.wrapping_add(at))));
+    if !is_named || priority.is_null() {
+        return NOT_SUPPORTED;
+    }
+    // SAFETY: the host's place for it.
+    unsafe { *priority = ASKED };
+    SUCCESS
+}
+
+fn names_this(info: *const Info) -> bool {
+    let mut bytes = [0; size_of::<Info>()];
+    if memory::read(info as usize, &mut bytes).is_err() || bytes[..NAMED.len()] != *NAMED || bytes[NAMED.len()] != 0 {
+        return false;
+    }
+    let value = &bytes[520..];
+    let text = value[8..16].try_into().map_or(0, u64::from_le_bytes);
+    value[..2] == TEXT.to_le_bytes() && memory::text(text as usize).is_ok_and(|name| name == node::MODULE.as_bytes())
+}
+
+/// The host registers a job: the first time, it is proved to be what it is taken for.
+unsafe extern "C" fn add_nspace(nspace: *const c_char, local: u32, _: *const Info, _: usize) -> c_int {
+    look(|| {
+        let Some((host, _)) = HOST.get() else { return };
+        let mut kept = kept();
+        if matches!(*kept, Kept::Nothing) {
+            let began = proof::of_server(host).and_then(|server| {
+                trace!("the server {server} is served");
+                Keeper::new()
+            });
+            *kept = began.map_or_else(
+                |error| {
+                    decline(&error.to_string());
+                    Kept::Never
+                },
+                Kept::Jobs,
+            );
+        }
+        let (Kept::Jobs(keeper), Some(nspace)) = (&*kept, named(nspace)) else { return };
+        if let Err(error) = keeper.announce(&nspace, local) {
+            trace!("no segments of {nspace}: {error}");
+        }
+    });
+    SUCCESS
+}
+
+fn named(nspace: *const c_char) -> Option<Nspace> {
+    memory::text(nspace as usize).ok().and_then(|name| Nspace::new(name).ok())
+}
+
+/// A process is about to be started.
+unsafe extern "C" fn setup_fork(proc: *const abi::Proc, environment: *mut *mut *mut c_char) -> c_int {
+    with(|_, keeper| {
+        let Some(address) = process(proc).and_then(|proc| keeper.address(&proc.nspace)) else { return };
+        // SAFETY: the host's array, which each of its own modules grows in the same way.
+        if environment.is_null() || !unsafe { environment::add(environment, &address) } {
+            trace!("a process is not told where the segments of its job are");
+        }
+    });
+    SUCCESS
+}
+
+fn process(proc: *const abi::Proc) -> Option<Proc> {
+    let mut bytes = [0; size_of::<abi::Proc>()];
+    memory::read(proc as usize, &mut bytes).ok()?;
+    let name = CStr::from_bytes_until_nul(&bytes[..256]).ok()?;
+    let rank = u32::from_le_bytes(bytes[256..].try_into().ok()?);
+    Some(Proc::new(Nspace::new(name.to_bytes()).ok()?, Rank(rank)))
+}
+
+/// A process asks for its job's information. The answer of the host's module is also what the segments are made of;
+/// once they are there, a process is told to look there.
+unsafe extern "C" fn register_job_info(peer: Object, reply: Object) -> c_int {
+    let (mut asker, mut is_kept) = (None, false);
+    with(|host, keeper| match proof::peer(host, peer as usize) {
+        Ok(found) => {
+            is_kept = keeper.is_kept(&found.proc, found.user);
+            asker = Some(found.proc);
+        }
+        Err(error) => trace!("a peer is not known: {error}"),
+    });
+    if is_kept {
+        return node::LOOK_THERE.0;
+    }
+    let Some(pass_on) = HOST.get().and_then(|(host, _)| host.functions.register_job_info) else { return ERROR };
+    // SAFETY: what the host has called this one with.
+    let status = unsafe { pass_on(peer, reply) };
+    if let Some(asker) = asker.filter(|_| status == SUCCESS) {
+        with(|host, keeper| {
+            keeper.tell(&asker, || {
+                let answer = proof::bytes(host, reply as usize);
+                answer.map_err(|error| trace!("the answer to {asker} is not read: {error}")).ok()
+            });
+        });
+    }
+    status
+}
+
+/// A process has committed a value.
+unsafe extern "C" fn store(proc: *const abi::Proc, scope: u8, entry: Object) -> c_int {
+    with(|host, keeper| {
+        // What is for other nodes alone is not seen on this one.
+        if scope == REMOTE {
+            return;
+        }
+        let Some(proc) = process(proc).filter(|proc| proc.rank.is_process()) else { return };
+        match proof::entry(host, entry as usize) {
+            Ok((key, value)) => {
+                let Ok(key) = Key::new(key) else { return };
+                // SAFETY: the value of an entry that is proved to be one.
+                let packed = unsafe { host.packed(value as *const Value) };
+                keeper.commit(&proc, key, packed.and_then(|packed| told::value(&packed)));
+            }
+            Err(error) => trace!("what {proc} commits is not read: {error}"),
+        }
+    });
+    match HOST.get().and_then(|(host, _)| host.functions.store) {
+        // SAFETY: what the host has called this one with.
+        Some(pass_on) => unsafe { pass_on(proc, scope, entry) },
+        None => ERROR,
+    }
+}
+
+/// The scope of values that are for other nodes.
+const REMOTE: u8 = 2;
+
+/// A job is over.
+unsafe extern "C" fn del_nspace(nspace: *const c_char) -> c_int {
+    with(|_, keeper| {
+        if let Some(nspace) = named(nspace) {
+            keeper.forget(&nspace);
+        }
+    });
+    SUCCESS
+}

@@ -1,0 +1,107 @@
+//! Objects of the host: what is looked up in them, and the proof that it is what it is taken for.
+//!
+//! An object counts if it names its class where the layout says, and its class is the host's. A server proves the
+//! rest before the first word of a job is written ([`of_server`]): it has its own name in three places, which are
+//! reached by different ways. Whoever comes later is proved by its own three names ([`peer`]). Everything is read by
+//! the kernel, so that a wrong offset is an error.
+use std::io;
+
+use instanton::data::{Nspace, Proc, Rank};
+
+use crate::abi;
+use crate::host::Host;
+use crate::memory::{number, pointer, read, text};
+
+/// Most bytes of a message of the host.
+const LARGEST: usize = 256 << 20;
+
+/// A process that asks for information.
+pub struct Peer {
+    pub proc: Proc,
+    /// The user that it was registered with.
+    pub user: u32,
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{what} is something else"))
+}
+
+fn object(host: &Host, address: usize, class: usize, what: &str) -> io::Result<usize> {
+    match pointer(address.wrapping_add(host.layout.object_class))? == class {
+        true => Ok(address),
+        false => Err(wrong(what)),
+    }
+}
+
+/// The name of a process, which its namespace's object and its own agree about.
+fn name(host: &Host, peer: usize) -> io::Result<(Proc, usize, usize)> {
+    let layout = host.layout;
+    let peer = object(host, peer, host.peer, "a peer")?;
+    let nspace = object(host, pointer(peer + layout.peer_namespace)?, host.namespace, "a peer's namespace")?;
+    let rank = object(host, pointer(peer + layout.peer_rank)?, host.rank, "a peer's rank")?;
+    let named = text(pointer(nspace + layout.namespace_name)?)?;
+    if text(pointer(rank + layout.rank_name)?)? != named {
+        return Err(wrong("a peer's name"));
+    }
+    let number = number(rank + layout.rank_name + 8)?;
+    let named = Nspace::new(named).map_err(|_| wrong("a namespace's name"))?;
+    Ok((Proc::new(named, Rank(number)), nspace, rank))
+}
+
+/// Proves that the server is what it is taken for, and that its own information is in the module that everything is
+/// passed on to. Returns its name.
+///
+/// # Errors
+/// Says what is not; nothing may be kept then.
+pub fn of_server(host: &Host) -> io::Result<Proc> {
+    let layout = host.layout;
+    let (found, nspace, _) = name(host, pointer(host.globals + layout.globals_peer)?)?;
+    let mut own = [0; size_of::<abi::Proc>()];
+    read(host.globals + layout.globals_name, &mut own)?;
+    let (nspace_of, rank) = own.split_at(256);
+    let len = nspace_of.iter().position(|byte| *byte == 0).ok_or_else(|| wrong("the server's name"))?;
+    let is = nspace_of[..len] == *found.nspace.as_bytes() && rank == found.rank.0.to_le_bytes();
+    if !is || len == 0 {
+        return Err(wrong("the server's name"));
+    }
+    match pointer(nspace + layout.namespace_module)? == host.module {
+        true => Ok(found),
+        false => Err(wrong("the server's own module")),
+    }
+}
+
+/// The process that a peer's object stands for.
+///
+/// # Errors
+/// Says what it is not.
+pub fn peer(host: &Host, peer: usize) -> io::Result<Peer> {
+    let (proc, _, rank) = name(host, peer)?;
+    Ok(Peer { proc, user: number(rank + host.layout.rank_user)? })
+}
+
+/// The bytes in a buffer.
+///
+/// # Errors
+/// Says what is wrong.
+pub fn bytes(host: &Host, buffer: usize) -> io::Result<Vec<u8>> {
+    let buffer = object(host, buffer, host.buffer, "a buffer")?;
+    let len = pointer(buffer + host.layout.buffer_used)?;
+    if len > LARGEST {
+        return Err(wrong("a buffer's length"));
+    }
+    let base = pointer(buffer + host.layout.buffer_base)?;
+    let mut bytes = vec![0; len];
+    read(base, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The key and the address of the value of an entry.
+///
+/// # Errors
+/// Says what is wrong.
+pub fn entry(host: &Host, entry: usize) -> io::Result<(Vec<u8>, usize)> {
+    let entry = object(host, entry, host.value_entry, "an entry")?;
+    let value = pointer(entry + host.layout.value_entry_value)?;
+    read(value, &mut [0; size_of::<abi::Value>()])?;
+    Ok((text(pointer(entry + host.layout.value_entry_key)?)?, value))
+}

@@ -1,0 +1,138 @@
+/* A library that looks like the release which the plug-in serves, or nearly so. Sizes and places are those that it
+ * expects, unless a macro says otherwise; `ask` calls its query from here, `run` goes through what a server does. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef VERSION
+#define VERSION "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)"
+#endif
+#ifndef KVAL
+#define KVAL 152
+#endif
+#ifndef GLOBALS
+#define GLOBALS 2944
+#endif
+#ifndef PEER_AT
+#define PEER_AT 328
+#endif
+#ifndef RANK
+#define RANK 7
+#endif
+
+struct class { uint64_t words[7]; uint64_t size; };
+struct class pmix_kval_t_class = {{0}, KVAL}, pmix_buffer_t_class = {{0}, 160}, pmix_namespace_t_class = {{0}, 1808},
+             pmix_peer_t_class = {{0}, 1488}, pmix_rank_info_t_class = {{0}, 184};
+char pmix_globals[GLOBALS];
+
+const char *PMIx_Get_version(void) { return VERSION; }
+
+struct buffer { char *base, *pack, *unpack; size_t allocated, used; };
+int PMIx_Data_pack(const void *target, struct buffer *buffer, void *value, int32_t count, uint16_t type) {
+  (void)target, (void)value, (void)count, (void)type;
+#ifdef PACKS
+  /* One value, a number of 32 bits: 7. */
+  static const char bytes[] = {2, 14, 7};
+  buffer->base = malloc(sizeof bytes);
+  memcpy(buffer->base, bytes, sizeof bytes);
+  buffer->used = sizeof bytes;
+  return 0;
+#else
+  (void)buffer;
+  return -1;
+#endif
+}
+
+static int passed_on;
+static int pass_on(void) { passed_on++; return 0; }
+struct module { const char *name; uint64_t safe; void *functions[15]; };
+#ifdef FOREIGN
+#define LAST (void *)exit
+#else
+#define LAST pass_on
+#endif
+static struct module hash = {"hash", 0, {pass_on, pass_on, pass_on, pass_on, pass_on, pass_on, pass_on, pass_on, pass_on,
+                                         pass_on, pass_on, pass_on, pass_on, pass_on, LAST}};
+static int query(void **module, int *priority) { *module = &hash; *priority = 10; return 0; }
+
+struct component {
+  int mca[3];
+  char project[16];
+  int project_version[3];
+  char framework[32];
+  int framework_version[3];
+  char name[64];
+  int version[3];
+  void *open, *close; int (*query)(void **, int *); void *reg; char reserved[32]; uint32_t data[9], unused;
+  char variables[512];
+} pmix_mca_gds_hash_component = {{2, 1, 0}, "pmix", {4, 2, 2}, "gds", {1, 0, 0}, "hash", {4, 2, 2}, 0, 0, query, 0,
+                                 {0}, {2}, 0, {0}};
+
+int ask(int (*query)(void **, int *), struct module **module) {
+  int priority = -7, status = query((void **)module, &priority);
+  /* What is done behind the call keeps it from being the last thing, which would not come from here. */
+  return status == 0 && priority < 0 ? -2 : status;
+}
+
+static void *object(size_t size, struct class *class) {
+  char *object = calloc(1, size);
+  *(void **)(object + 40) = class;
+  return object;
+}
+
+static void put(void *object, size_t at, const void *value) { memcpy((char *)object + at, &value, 8); }
+
+static char *peer_of(const char *name, const char *other, uint32_t number) {
+  char *nspace = object(1808, &pmix_namespace_t_class), *rank = object(184, &pmix_rank_info_t_class),
+       *peer = object(1488, &pmix_peer_t_class);
+  put(nspace, 136, name);
+  put(nspace, 456 + 24, &hash);
+  put(rank, 144, other);
+  memcpy(rank + 152, &number, 4);
+  put(peer, 112, nspace);
+  put(peer, 120, rank);
+  return peer;
+}
+
+/* A server's life with the module; says how often something was passed on, and how many variables a process has. */
+int run(struct module *module, int *variables) {
+  struct { char nspace[256]; uint32_t rank; } proc = {"job", 0};
+  char *name = "server", **environment = calloc(2, sizeof *environment);
+  uint32_t rank = RANK;
+  void **f = module->functions;
+  memcpy(pmix_globals + 4, "server", 7);
+  memcpy(pmix_globals + 260, &rank, 4);
+#ifdef NO_CLASS
+  *(void **)(pmix_globals + PEER_AT) = calloc(1, 1488);
+#elif defined(WILD)
+  memset(pmix_globals + PEER_AT, 0x5a, 8);
+#else
+  *(void **)(pmix_globals + PEER_AT) = peer_of(name, name, 7);
+#endif
+  environment[0] = strdup("PMIX_SERVER_URI41=server.7;tcp4://127.0.0.1:1");
+  ((int (*)(void *, size_t))f[0])(NULL, 0);
+  ((int (*)(const char *, uint32_t, void *, size_t))f[10])("job", 1, NULL, 0);
+  ((int (*)(void *, char ***))f[9])(&proc, &environment);
+  for (*variables = 0; environment[*variables]; ++*variables) continue;
+
+  /* Entries and peers that are none, or damaged ones. */
+  char *entry = object(152, &pmix_kval_t_class), *reply = object(160, &pmix_buffer_t_class);
+  void *wild[] = {NULL, (void *)8, (void *)0x5a5a5a5a5a5a5a5a, calloc(1, 2048), entry, reply,
+                  peer_of("job", "other", 0), peer_of((char *)9, (char *)9, 0), peer_of("job", "job", 0)};
+  for (size_t at = 0; at < sizeof wild / sizeof *wild; at++) {
+    ((int (*)(void *, uint8_t, void *))f[6])(&proc, 1, wild[at]);
+    ((int (*)(void *, uint8_t, void *))f[6])(wild[at], 1, entry);
+    ((int (*)(void *, void *))f[4])(wild[at], reply);
+    ((int (*)(void *, void *))f[4])(peer_of("job", "job", 0), wild[at]);
+    /* Bytes that are not there. */
+    put(reply, 120, wild[at]);
+    put(reply, 152, (void *)(at % 2 ? (size_t)1 << 60 : 4096));
+    put(entry, 136, "key");
+    put(entry, 144, wild[at]);
+  }
+  ((int (*)(const char *))f[11])("job");
+  ((int (*)(const char *))f[11])((char *)7);
+  ((void (*)(void))f[1])();
+  return passed_on;
+}

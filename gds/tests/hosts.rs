@@ -1,0 +1,151 @@
+//! Hosts that are not what they say, in all the ways that a compiler can be told: none of them is touched where it must
+//! not be, and everything is passed on.
+use std::ffi::{CString, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pmix_mca_gds_instanton as _;
+
+unsafe extern "C" {
+    static pmix_mca_gds_instanton_component: [usize; 33];
+}
+
+type Ask = unsafe extern "C" fn(usize, *mut *mut c_void) -> c_int;
+type Run = unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int;
+
+/// Compiles a host and loads it, for the whole life of the process.
+fn host(name: &str, macros: &[&str]) -> *mut c_void {
+    let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("host_{name}.so"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host.c");
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-w", "-o"]).arg(&library).arg(source);
+    assert!(compiler.args(macros).status().expect("run gcc").success());
+    let path = CString::new(library.to_str().unwrap()).unwrap();
+    // SAFETY: it has no constructors.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    assert!(!handle.is_null(), "{}", library.display());
+    handle
+}
+
+fn function(host: *mut c_void, name: &std::ffi::CStr) -> *mut c_void {
+    // SAFETY: the library stays open.
+    let found = unsafe { libc::dlsym(host, name.as_ptr()) };
+    assert!(!found.is_null());
+    found
+}
+
+/// Has a host ask for the module: none where it is declined.
+fn ask(host: *mut c_void) -> Option<*mut c_void> {
+    // SAFETY: the types are those of host.c, and the component has its query at byte 176.
+    unsafe {
+        let ask: Ask = std::mem::transmute(function(host, c"ask"));
+        let mut module = std::ptr::null_mut();
+        let status = ask(pmix_mca_gds_instanton_component[176 / 8], &raw mut module);
+        (status == 0).then_some(module)
+    }
+}
+
+/// Has a host of a process of its own live with the module. Returns how often it was called, and how many variables
+/// its process has.
+fn run(host: *mut c_void, module: *mut c_void) -> (c_int, c_int) {
+    let mut variables = 0;
+    // SAFETY: as above.
+    let run: Run = unsafe { std::mem::transmute(function(host, c"run")) };
+    // SAFETY: as above.
+    let passed_on = unsafe { run(module, &raw mut variables) };
+    (passed_on, variables)
+}
+
+/// Each host in a process of its own: the first that is served is the only one.
+fn in_a_process(test: &str) -> bool {
+    const INNER: &str = "INSTANTON_TEST_HOST";
+    if std::env::var_os(INNER).is_some() {
+        return true;
+    }
+    let own = std::env::current_exe().unwrap();
+    let output = Command::new(own).args(["--exact", test, "--nocapture"]).env(INNER, "1").output().unwrap();
+    assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    false
+}
+
+/// Calls that are passed on in `host.c`: four for each odd thing.
+const PASSED_ON: c_int = 4 * 9;
+
+#[test]
+fn a_library_of_another_release_or_shape_is_declined() {
+    let others: [(&str, &[&str]); 6] = [
+        ("release", &["-DVERSION=\"OpenPMIx 5.0.7 (PMIx Standard: 5.1)\""]),
+        ("later", &["-DVERSION=\"OpenPMIx 4.2.9 (PMIx Standard: 4.2)\""]),
+        ("nameless", &["-DVERSION=\"\""]),
+        ("objects", &["-DKVAL=160"]),
+        ("globals", &["-DGLOBALS=3080"]),
+        ("foreign", &["-DFOREIGN"]),
+    ];
+    for (name, macros) in others {
+        assert_eq!(ask(host(name, macros)), None, "{name}");
+    }
+}
+
+#[test]
+fn a_library_that_is_as_it_says_is_served() {
+    if in_a_process("a_library_that_is_as_it_says_is_served") {
+        for packs in [&[][..], &["-DPACKS"]] {
+            let host = host(&format!("served_{}", packs.len()), packs);
+            let Some(module) = ask(host) else {
+                // Two libraries in one process: the first is served.
+                assert_eq!(packs, ["-DPACKS"]);
+                continue;
+            };
+            assert_eq!(packs, [""; 0]);
+            // And again: hosts init and finalize as often as they like.
+            for times in 1..=3 {
+                assert_eq!(run(host, module), (times * PASSED_ON, 2));
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_commits_and_answers_are_passed_on() {
+    if in_a_process("damaged_commits_and_answers_are_passed_on") {
+        let host = host("packs", &["-DPACKS"]);
+        let module = ask(host).expect("it is served");
+        assert_eq!(run(host, module), (PASSED_ON, 2));
+    }
+}
+
+#[test]
+fn a_server_whose_name_is_not_where_it_should_be_keeps_nothing() {
+    if in_a_process("a_server_whose_name_is_not_where_it_should_be_keeps_nothing") {
+        let host = host("rank", &["-DRANK=8"]);
+        let module = ask(host).expect("it is served");
+        assert_eq!(run(host, module), (PASSED_ON, 1));
+    }
+}
+
+#[test]
+fn a_server_whose_objects_are_none_keeps_nothing() {
+    if in_a_process("a_server_whose_objects_are_none_keeps_nothing") {
+        let host = host("classless", &["-DNO_CLASS"]);
+        let module = ask(host).expect("it is served");
+        assert_eq!(run(host, module), (PASSED_ON, 1));
+    }
+}
+
+#[test]
+fn a_server_whose_peer_is_nowhere_keeps_nothing() {
+    if in_a_process("a_server_whose_peer_is_nowhere_keeps_nothing") {
+        let host = host("wild", &["-DWILD"]);
+        let module = ask(host).expect("it is served");
+        assert_eq!(run(host, module), (PASSED_ON, 1));
+    }
+}
+
+#[test]
+fn a_server_whose_peer_is_elsewhere_keeps_nothing() {
+    if in_a_process("a_server_whose_peer_is_elsewhere_keeps_nothing") {
+        let host = host("elsewhere", &["-DPEER_AT=336"]);
+        let module = ask(host).expect("it is served");
+        assert_eq!(run(host, module), (PASSED_ON, 1));
+    }
+}

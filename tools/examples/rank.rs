@@ -5,13 +5,19 @@
 //! rank say                 print what it knows of itself, meet the others, finalize
 //! rank abort RANK STATUS   that rank asks for the job's end; the others wait for ever
 //! rank leave CODE          exit with that code after Init, without Finalize
+//! rank reborn TIMES        rank 1 dies so many times, and all meet once it comes to stay
+//! rank abort-one RANK      rank 0 has that rank ended; the others meet without it
+//! rank outlive             say which node is the first to go down, and finalize
 //! rank litter FILE         register FILE for clean-up, create it, and wait for ever
 //! ```
 use std::error::Error;
 use std::io::Write;
 
-use instanton::client::Client;
-use instanton::data::{Info, Proc, Rank, Value, keys};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use instanton::client::{Chain, Client, Handler, Notice};
+use instanton::data::{Info, InfoList, Proc, Rank, Status, Value, keys};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -49,6 +55,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             client.abort(status.parse()?, Some(b"no more"), &[]).wait()?;
         }
         ["abort", ..] => client.fence(&[], &[]).wait()?,
+        ["reborn", times] => return reborn(&client, times.parse()?),
+        ["outlive"] => return outlive(&client),
+        ["abort-one", rank] => return abort_one(&client, rank.parse()?),
         ["leave", code] => std::process::exit(code.parse()?),
         ["litter", file] => {
             let file = format!("{file}.{}", me.rank);
@@ -62,6 +71,80 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         std::thread::park();
     }
+}
+
+/// Rank 1 dies as often as it is to; then all meet in a fence and in a group.
+fn reborn(client: &Client, times: u32) -> Result<(), Box<dyn Error>> {
+    let me = client.proc().clone();
+    let victim = Proc::new(me.nspace.clone(), Rank(1));
+    let lives =
+        |client: &Client| client.get(&victim, keys::REINCARNATION, &[]).map(|value| value.as_u32().unwrap_or(99));
+    let life = lives(client)?;
+    let ends = ends(client)?;
+    if me != victim || life == 0 {
+        client.fence(&[], &[]).wait()?;
+    }
+    if me == victim && life < times {
+        std::process::exit(9);
+    }
+    if me != victim {
+        (0..times).try_for_each(|_| ends.recv().map(drop))?;
+    }
+    client.fence(&[], &[]).wait()?;
+    let all: Vec<Proc> = (0..3).map(|rank| Proc::new(me.nspace.clone(), Rank(rank))).collect();
+    client.group_construct(&instanton::data::Nspace::new("again")?, &all, &[]).wait()?;
+    say(&format!("rank {} met rank 1 in its life {}", me.rank, lives(client)?))?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Rank 0 has another one ended, and the others go on.
+fn abort_one(client: &Client, rank: u32) -> Result<(), Box<dyn Error>> {
+    let me = client.proc().clone();
+    client.fence(&[], &[]).wait()?;
+    let other = Proc::new(me.nspace.clone(), Rank(rank));
+    if me == other {
+        loop {
+            std::thread::park();
+        }
+    }
+    if me.rank == Rank(0) {
+        client.abort(7, Some(b"one is enough"), &[other]).wait()?;
+    }
+    let left: Vec<Proc> =
+        (0..3).filter(|left| *left != rank).map(|rank| Proc::new(me.nspace.clone(), Rank(rank))).collect();
+    client.fence(&left, &[]).wait()?;
+    say(&format!("rank {} goes on", me.rank))?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// The first node that goes down, and that the others live.
+fn outlive(client: &Client) -> Result<(), Box<dyn Error>> {
+    let (heard, down) = channel();
+    let handler: Handler = Arc::new(move |notice: Notice, chain: Chain| {
+        let name = notice.info.find(keys::HOSTNAME).and_then(|info| info.value.as_str().map(str::to_owned));
+        let _ = name.map(|name| heard.send(name));
+        chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    });
+    client.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], handler).wait()?;
+    client.fence(&[], &[]).wait()?;
+    say(&format!("{} {}", std::process::id(), std::os::unix::process::parent_id()))?;
+    say(&format!("down: {}", down.recv()?))?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Ends of other processes, as this one hears of them.
+fn ends(client: &Client) -> Result<Receiver<Proc>, Box<dyn Error>> {
+    let (heard, ends) = channel();
+    let handler: Handler = Arc::new(move |notice: Notice, chain: Chain| {
+        let affected = notice.info.find(keys::EVENT_AFFECTED_PROC).and_then(|info| info.value.as_proc().cloned());
+        let _ = affected.map(|proc| heard.send(proc));
+        chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    });
+    client.register_event_handler(&[Status::EVENT_PROC_TERMINATED], &[], handler).wait()?;
+    Ok(ends)
 }
 
 /// One line in one piece.

@@ -10,6 +10,12 @@
 //! services signal                rank 0 has a signal sent to a shell that it has started, and says what that makes of it
 //! services pull PROGRAM ARGS     rank 0 starts two more processes, and says what each of them has printed
 //! services child                 what a process that was started by `spawn` says: whose it is
+//! services end                   rank 0 has its own job killed
+//! services token                 the last rank says whose the token is that rank 0 was given
+//! services sets                  each rank says what process sets it is in, and meets the others of each
+//! services resources             rank 0 asks for more than there is, and controls the session
+//! services checkpoint            rank 0 asks its job for a checkpoint, and hears what it is asked for
+//! services usage                 rank 0 says what it is told of its job's use of the machine
 //! services query                 rank 0 says what it is told of its job
 //! services log TEXT              rank 0 logs a text to both outputs
 //! ```
@@ -19,7 +25,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use instanton::client::{Chain, Client, Notice, Output};
-use instanton::data::{App, Channels, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::constants::alloc_directive::{ALLOC_NEW, ALLOC_RELEASE};
+use instanton::data::{
+    App, Channels, DataArray, Info, InfoList, Nspace, Proc, Query, Rank, Scope, Status, Text, Value, keys,
+};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -33,6 +42,8 @@ fn main() -> Outcome {
     match words[..] {
         ["publish"] => publish(&client)?,
         ["child"] => child(&client)?,
+        ["token"] => token(&client)?,
+        ["sets"] => sets(&client)?,
         _ if me.rank != Rank(0) => client.fence(&[], &[]).wait()?,
         _ => {
             match words[..] {
@@ -73,6 +84,16 @@ fn main() -> Outcome {
                     control(&client, &nspace, Info::new(keys::JOB_CTRL_SIGNAL, 10))?;
                     say(&ends.recv()?.1.to_string())?;
                 }
+                ["end"] => {
+                    control(&client, &me.nspace, Info::new(keys::JOB_CTRL_KILL, true))?;
+                    // Nothing of it is left to go on.
+                    loop {
+                        std::thread::park();
+                    }
+                }
+                ["usage"] => usage(&client)?,
+                ["resources"] => resources(&client)?,
+                ["checkpoint"] => checkpoint(&client)?,
                 ["query"] => query(&client)?,
                 ["log", text] => {
                     let item = |key| Info::new(key, format!("{text}\n").as_str());
@@ -110,6 +131,99 @@ fn publish(client: &Client) -> Outcome {
         let found: Vec<_> = found.iter().map(|data| (data.proc.rank.0, data.value.as_str())).collect();
         say(&format!("found {found:?}, then {}, then {}", gone.status(), late.status()))?;
     }
+    Ok(())
+}
+
+fn token(client: &Client) -> Outcome {
+    let first = Proc::new(client.proc().nspace.clone(), Rank(0));
+    if client.proc().rank == Rank(0) {
+        let (token, _) = client.get_credential(&[]).wait()?;
+        client.put(Scope::GLOBAL, "token", Value::string(token))?;
+        client.commit()?;
+    }
+    client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).wait()?;
+    if client.proc().rank != Rank(0) {
+        let token = client.get(&first, "token", &[])?;
+        let token = token.as_bytes().ok_or("no text")?;
+        let (status, whose) = client.validate_credential(token, &[]).wait()?;
+        let whose = whose.find(keys::PROCID).and_then(|info| info.value.as_proc()).map(|proc| proc.rank);
+        let forged = client.validate_credential(b"forged", &[]).wait().unwrap_err();
+        say(&format!("{status}: of rank {whose:?}; forged: {}", forged.status()))?;
+    }
+    client.fence(&[], &[]).wait()?;
+    Ok(())
+}
+
+fn resources(client: &Client) -> Outcome {
+    let told = |result: Result<_, instanton::client::Error>| match result {
+        Ok((status, _)) => status,
+        Err(error) => error.status(),
+    };
+    let all = client.get(&Proc::new(client.proc().nspace.clone(), Rank::WILDCARD), keys::UNIV_SIZE, &[])?;
+    let slots = Info::new(keys::ALLOC_NUM_CPUS, u64::from(all.as_u32().ok_or("no number")?));
+    // Ranks hold some of them.
+    say(&format!("all slots: {}", told(client.allocation_request(ALLOC_NEW, &[slots]).wait())))?;
+    let nobodys = Info::new(keys::ALLOC_ID, "nobody's");
+    say(&format!("nobody's: {}", told(client.allocation_request(ALLOC_RELEASE, &[nobodys]).wait())))?;
+    let control = |session, key| told(client.session_control(session, &[Info::new(key, true)]).wait());
+    say(&format!("session: {}", control(1, keys::SESSION_RESUME)))?;
+    say(&format!("another session: {}", control(7, keys::SESSION_RESUME)))?;
+    say(&format!("more time: {}", control(1, keys::SESSION_EXTEND)))
+}
+
+fn usage(client: &Client) -> Outcome {
+    let wanted = DataArray::of_info(vec![Info::new(keys::PROC_RSS, true)]);
+    let monitor = Info::new(keys::MONITOR_PROC_RESOURCE_USAGE, wanted);
+    let (status, infos) = client.process_monitor(&monitor, Status::SUCCESS, &[]).wait()?;
+    for info in &infos {
+        let keys: Vec<String> =
+            info.value.as_array().ok_or("no array")?.infos().map(|info| info.key.to_string()).collect();
+        say(&format!("{status} {}: {}", info.key, keys.join(" ")))?;
+    }
+    let node = Info::new(keys::MONITOR_NODE_RESOURCE_USAGE, true);
+    let (_, infos) = client.process_monitor(&node, Status::SUCCESS, &[]).wait()?;
+    say(&format!("node: {}", infos[0].value.as_array().ok_or("no array")?.items().len() > 2))?;
+    let often = [Info::new(keys::MONITOR_RESOURCE_RATE, 1u32)];
+    let refused = client.process_monitor(&node, Status::SUCCESS, &often).wait().unwrap_err();
+    say(&format!("often: {}", refused.status()))
+}
+
+fn checkpoint(client: &Client) -> Outcome {
+    let (tell, told) = channel();
+    let handler = move |notice: Notice, chain: Chain| {
+        let name = notice.info.find(keys::JOB_CTRL_CHECKPOINT).and_then(|info| info.value.as_str().map(str::to_owned));
+        let _ = tell.send(name);
+        chain.complete(Status::SUCCESS, Vec::new());
+    };
+    client.register_event_handler(&[Status::JCTRL_CHECKPOINT], &[], Arc::new(handler)).wait()?;
+    let how = [Info::new(keys::JOB_CTRL_CHECKPOINT, "c1"), Info::new(keys::JOB_CTRL_CHECKPOINT_EVENT, true)];
+    client.job_control(&[], &how).wait()?;
+    say(&format!("checkpoint {:?}", told.recv()?))
+}
+
+fn sets(client: &Client) -> Outcome {
+    let names = match client.get(client.proc(), keys::PSET_NAMES, &[]) {
+        Ok(names) => names.as_array().ok_or("no names")?.items().to_vec(),
+        Err(_) => Vec::new(),
+    };
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+    for name in &names {
+        let qualifiers = vec![Info::new(keys::PSET_NAME, *name)];
+        let query = Query { keys: vec![Text::new(keys::QUERY_PSET_MEMBERSHIP)?], qualifiers };
+        let (_, infos) = client.query(&[query]).wait()?;
+        let members = infos[0].value.as_procs().ok_or("no members")?;
+        let all = Proc::new(Nspace::new(name)?, Rank::WILDCARD);
+        client.fence(std::slice::from_ref(&all), &[]).wait()?;
+        let (_, made) = client.group_construct(&Nspace::new(format!("group of {name}"))?, &[all], &[]).wait()?;
+        let made = made.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs()).ok_or("no group")?;
+        assert_eq!(members, made);
+    }
+    let ranks = |count: usize| format!("rank {} is in {names:?}, {count} in all", client.proc().rank);
+    let query = Query { keys: vec![Text::new(keys::QUERY_NUM_PSETS)?], qualifiers: Vec::new() };
+    client.fence(&[], &[]).wait()?;
+    let (_, infos) = client.query(&[query]).wait()?;
+    say(&ranks(infos[0].value.as_u32().ok_or("no number")? as usize))?;
+    client.fence(&[], &[]).wait()?;
     Ok(())
 }
 
@@ -209,8 +323,14 @@ fn query(client: &Client) -> Outcome {
         keys::QUERY_NUM_PSETS,
         keys::QUERY_DEBUG_SUPPORT,
         keys::QUERY_NAMESPACE_INFO,
+        keys::QUERY_AVAILABLE_SLOTS,
+        keys::QUERY_MEMORY_USAGE,
+        keys::RM_NAME,
+        keys::PROC_PID,
     ] {
-        let query = Query { keys: vec![Text::new(key)?], qualifiers: Vec::new() };
+        let me = Info::new(keys::PROCID, client.proc().clone());
+        let qualifiers = if key == keys::PROC_PID { vec![me] } else { Vec::new() };
+        let query = Query { keys: vec![Text::new(key)?], qualifiers };
         let types = match client.query(&[query]).wait() {
             Ok((status, infos)) => {
                 format!("{status} {:?}", infos.iter().map(|i| i.value.data_type()).collect::<Vec<_>>())
@@ -219,6 +339,13 @@ fn query(client: &Client) -> Outcome {
         };
         say(&format!("{key}: {types}"))?;
     }
+    let wish = vec![Info::new("site.wish", true).required()];
+    let refused = client.query(&[Query { keys: vec![Text::new(keys::QUERY_JOB_STATUS)?], qualifiers: wish }]).wait();
+    say(&format!("a wish that nobody knows: {}", refused.unwrap_err().status()))?;
+    let host = vec![Info::new(keys::HOST_FUNCTIONS, true)];
+    let support = Query { keys: vec![Text::new(keys::QUERY_ATTRIBUTE_SUPPORT)?], qualifiers: host };
+    let (_, infos) = client.query(&[support]).wait()?;
+    say(&format!("the host supports {}", infos[0].value.as_str().unwrap_or_default()))?;
     let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACE_INFO)?], qualifiers: Vec::new() };
     let (_, infos) = client.query(&[query]).wait()?;
     for value in infos[0].value.as_array().ok_or("no jobs")?.items() {

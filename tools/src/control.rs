@@ -1,12 +1,12 @@
 //! Job control: what ranks may do to each other (`PMIx_Job_control`), and to processes of other jobs (`PMIx_Abort`).
 //!
 //! A process whose end is asked for in this way has not failed by ending: the other processes go on.
-use instanton::data::{Info, Proc, Rank, Status, keys};
+use instanton::data::{Info, InfoList, Proc, Rank, Status, keys};
 use instanton::server::{Completion, Infos};
 use nix::sys::signal::Signal;
 
 /// Action upon processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Kill them.
     Kill,
@@ -14,13 +14,15 @@ pub enum Action {
     Terminate,
     /// Send them this signal.
     Signal(Signal),
+    /// Tell them by an event that they are to write a checkpoint of this name.
+    Checkpoint(Info),
 }
 
 /// Job control that a rank asks for, and the way back.
 #[derive(Debug)]
 pub struct Request {
-    /// Targets of the action.
-    pub targets: Vec<Proc>,
+    /// Targets of the action; none for all processes of the session.
+    pub targets: Option<Vec<Proc>>,
     /// The action.
     pub action: Action,
     /// Answered when it is done.
@@ -38,20 +40,32 @@ impl Request {
         directives: &[Info],
         done: Completion<Infos>,
     ) -> Result<Self, Status> {
-        let action = directives.iter().find_map(action).unwrap_or(Err(Status::ERR_NOT_SUPPORTED))?;
-        let targets = match targets {
+        let action = match directives.find(keys::JOB_CTRL_CHECKPOINT) {
+            Some(name) => checkpoint(name, directives)?,
+            None => directives.iter().find_map(action).unwrap_or(Err(Status::ERR_NOT_SUPPORTED))?,
+        };
+        let targets = Some(match targets {
             [] => vec![Proc::new(requestor.nspace.clone(), Rank::WILDCARD)],
             named => named.to_vec(),
-        };
+        });
         Ok(Self { targets, action, done })
     }
 }
 
 impl Request {
+    /// Reads the attributes of a call that controls a session (`PMIx_Session_control`).
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn of_session(directives: &[Info], done: Completion<Infos>) -> Result<Self, Status> {
+        let action = directives.iter().find_map(session_action).unwrap_or(Err(Status::ERR_NOT_SUPPORTED))?;
+        Ok(Self { targets: None, action, done })
+    }
+
     /// The end of processes, for a rank that asks for it by an abort.
     pub fn end(targets: Vec<Proc>, done: Completion<()>) -> Self {
         let done = Completion::new(|result: Result<Infos, Status>| done.complete(result.map(drop)));
-        Self { targets, action: Action::Terminate, done }
+        Self { targets: Some(targets), action: Action::Terminate, done }
     }
 }
 
@@ -63,6 +77,31 @@ pub fn wants_nothing(directives: &[Info]) -> bool {
     directives.iter().all(|info| SAYS.iter().any(|key| info.key == *key))
 }
 
+/// Way in which processes are told to write a checkpoint: by an event, or by a signal that they have agreed on.
+fn checkpoint(name: &Info, directives: &[Info]) -> Result<Action, Status> {
+    let signal = directives.find(keys::JOB_CTRL_CHECKPOINT_SIGNAL);
+    match directives.is_set(keys::JOB_CTRL_CHECKPOINT_EVENT) {
+        true => Ok(Action::Checkpoint(Info::new(keys::JOB_CTRL_CHECKPOINT, name.value.clone()))),
+        false => signal_in(signal.ok_or(Status::ERR_NOT_SUPPORTED)?),
+    }
+}
+
+fn signal_in(directive: &Info) -> Result<Action, Status> {
+    let signal = directive.value.as_i32().and_then(|number| Signal::try_from(number).ok());
+    signal.map(Action::Signal).ok_or(Status::ERR_BAD_PARAM)
+}
+
+fn session_action(directive: &Info) -> Option<Result<Action, Status>> {
+    let wanted = |action| directive.is_true().then_some(Ok(action));
+    match directive.key.as_str()? {
+        keys::SESSION_TERMINATE => wanted(Action::Terminate),
+        keys::SESSION_PAUSE => wanted(Action::Signal(Signal::SIGSTOP)),
+        keys::SESSION_RESUME => wanted(Action::Signal(Signal::SIGCONT)),
+        keys::SESSION_SIGNAL => Some(signal_in(directive)),
+        _ => None,
+    }
+}
+
 fn action(directive: &Info) -> Option<Result<Action, Status>> {
     let wanted = |action| directive.is_true().then_some(Ok(action));
     match directive.key.as_str()? {
@@ -70,10 +109,7 @@ fn action(directive: &Info) -> Option<Result<Action, Status>> {
         keys::JOB_CTRL_TERMINATE => wanted(Action::Terminate),
         keys::JOB_CTRL_PAUSE => wanted(Action::Signal(Signal::SIGSTOP)),
         keys::JOB_CTRL_RESUME => wanted(Action::Signal(Signal::SIGCONT)),
-        keys::JOB_CTRL_SIGNAL => {
-            let signal = directive.value.as_i32().and_then(|number| Signal::try_from(number).ok());
-            Some(signal.map(Action::Signal).ok_or(Status::ERR_BAD_PARAM))
-        }
+        keys::JOB_CTRL_SIGNAL => Some(signal_in(directive)),
         _ => None,
     }
 }
@@ -97,6 +133,17 @@ mod tests {
         assert_eq!(read(&[Info::new(keys::JOB_CTRL_SIGNAL, 1000)]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(read(&[Info::new(keys::JOB_CTRL_KILL, false)]), Err(Status::ERR_NOT_SUPPORTED));
         assert_eq!(read(&[set(keys::JOB_CTRL_RESTART)]), Err(Status::ERR_NOT_SUPPORTED));
+        let ckpt = || Info::new(keys::JOB_CTRL_CHECKPOINT, "c1");
+        assert_eq!(read(&[ckpt()]), Err(Status::ERR_NOT_SUPPORTED), "nobody has said how");
+        assert_eq!(read(&[ckpt(), set(keys::JOB_CTRL_CHECKPOINT_EVENT)]), Ok(Action::Checkpoint(ckpt())));
+        let by_signal = Info::new(keys::JOB_CTRL_CHECKPOINT_SIGNAL, 12);
+        assert_eq!(read(&[by_signal, ckpt()]), Ok(Action::Signal(Signal::SIGUSR2)));
+        let session = |directive| {
+            Request::of_session(&[directive], Completion::new(|_| ())).map(|request| (request.targets, request.action))
+        };
+        assert_eq!(session(set(keys::SESSION_PAUSE)), Ok((None, Action::Signal(Signal::SIGSTOP))));
+        assert_eq!(session(set(keys::SESSION_TERMINATE)), Ok((None, Action::Terminate)));
+        assert_eq!(session(set(keys::SESSION_EXTEND)), Err(Status::ERR_NOT_SUPPORTED));
         assert!(wants_nothing(&[]) && wants_nothing(&[set(keys::JOB_CTRL_PREEMPTIBLE), Info::new(keys::USERID, 0u32)]));
         assert!(!wants_nothing(&[set(keys::JOB_CTRL_PREEMPTIBLE), set(keys::JOB_CTRL_KILL)]));
     }

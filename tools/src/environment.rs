@@ -18,23 +18,32 @@ pub fn of_rank(job: &Job, app: &App, rank: u32, ours: &Environment) -> Environme
     let mut all = ours.clone();
     all.retain(|name, _| !LEFTOVERS.iter().any(|leftover| name.to_string_lossy().starts_with(leftover)));
     for (name, value) in &app.spec.environment {
-        // One without a value is inherited anyway.
-        if let Some(value) = value {
-            all.insert(name.clone(), value.clone());
-        }
+        match value {
+            Some(value) => all.insert(name.clone(), value.clone()),
+            None => all.remove(name),
+        };
     }
     // Without it Open MPI 4 takes each rank for a job of its own.
     all.entry("OMPI_MCA_schizo".into()).or_insert("ompi".into());
     if job.is_oversubscribed() {
         all.entry("OMPI_MCA_mpi_oversubscribe".into()).or_insert("1".into());
     }
+    let node = job.node_of(rank);
+    if job.nodes.len() > 1 {
+        let directory = job.session.of_node(node).top().as_os_str().to_owned();
+        // Open MPI names its files in /dev/shm by what the system calls the machine, which all nodes share.
+        for transport in ["vader", "sm"] {
+            all.entry(format!("OMPI_MCA_btl_{transport}_backing_directory").into()).or_insert(directory.clone());
+        }
+        all.insert("TMPDIR".into(), directory);
+    }
     // OMPI_UNIVERSE_SIZE is not among these: an mpirun that finds it refuses to start inside a rank.
     let place = [
         ("OMPI_COMM_WORLD_RANK", rank.to_string()),
         ("OMPI_COMM_WORLD_SIZE", job.size().to_string()),
-        ("OMPI_COMM_WORLD_LOCAL_RANK", rank.to_string()),
-        ("OMPI_COMM_WORLD_LOCAL_SIZE", job.size().to_string()),
-        ("OMPI_COMM_WORLD_NODE_RANK", (job.before + rank).to_string()),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", job.local_rank(rank).to_string()),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", job.ranks_on(node).len().to_string()),
+        ("OMPI_COMM_WORLD_NODE_RANK", (job.before + job.local_rank(rank)).to_string()),
         ("OMPI_NUM_APP_CTX", job.apps.len().to_string()),
         ("OMPI_FIRST_RANKS", job.per_app(|app| app.first, " ")),
         ("OMPI_APP_CTX_NUM_PROCS", job.per_app(|app| app.spec.ranks, " ")),
@@ -53,14 +62,11 @@ mod tests {
         let spec = AppSpec {
             ranks: 3,
             environment: asked.iter().map(|(name, value)| (name.into(), value.map(OsString::from))).collect(),
-            wdir: None,
             program: "prog".into(),
-            name: None,
-            is_numbered: false,
-            arguments: Vec::new(),
+            ..AppSpec::default()
         };
         let job =
-            Job::new(vec![spec.clone(), AppSpec { ranks: 2, ..spec }], Session::named("/tmp/x".into()), 1).unwrap();
+            Job::new(vec![spec.clone(), AppSpec { ranks: 2, ..spec }], 1, Session::named("/tmp/x".into()), 1).unwrap();
         let ours = ours.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let all = of_rank(&job, &job.apps[1], 4, &ours);
         all.into_iter().map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap())).collect()
@@ -68,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_rank_learns_its_place() {
-        let all = environment(&[("HOME", "/h")], &[("A", Some("1")), ("B", None)]);
+        let all = environment(&[("HOME", "/h"), ("B", "2")], &[("A", Some("1")), ("B", None)]);
         for (name, value) in [
             ("HOME", "/h"),
             ("A", "1"),

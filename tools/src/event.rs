@@ -5,7 +5,22 @@ use instanton::data::{Info, Proc};
 use instanton::server::Completion;
 use nix::unistd::Pid;
 
-use crate::{control, query, spawn};
+use crate::{allocation, control, monitor, query, spawn};
+
+/// Abort that a rank asks for, and the way back.
+#[derive(Debug)]
+pub struct Abort {
+    /// The rank.
+    pub by: Proc,
+    /// The status that its job is to have.
+    pub status: i32,
+    /// Its words.
+    pub message: String,
+    /// Processes that are to end; nobody means all of its job.
+    pub procs: Vec<Proc>,
+    /// Answered when that is begun.
+    pub done: Completion<()>,
+}
 
 /// Event of a run.
 #[derive(Debug)]
@@ -20,16 +35,24 @@ pub enum Event {
     ToolCame(Pid),
     /// A tool is gone.
     ToolGone(Proc),
-    /// A rank asks for the end of everything.
-    Abort(Proc, i32, String),
+    /// A rank asks for the end of its job.
+    Abort(Abort),
     /// A rank spawns another job.
     Spawn(spawn::Request),
     /// A rank asks that something be done to processes.
     Control(control::Request),
+    /// A rank asks for an allocation.
+    Allocate(allocation::Request),
+    /// A rank asks what processes take of this machine.
+    Measure(monitor::Request),
     /// A tool asks for the end of the jobs that it has started.
     AbortBy(Proc, Completion<()>),
     /// A rank asks how things are.
     Query(query::Request),
+    /// Processes have connected.
+    Connected(Vec<Proc>),
+    /// Processes have disconnected.
+    Disconnected(Vec<Proc>),
     /// A look-up of published data waits.
     Waits,
     /// A child has ended, which is still to be taken: a rank, or an orphan that we were given.

@@ -1,6 +1,6 @@
 //! Every process that descends from this one, however far and whatever session it made for itself.
 //!
-//! Guardian, reaper and launcher are subreapers: a process whose parent dies becomes their child instead of
+//! Guardian, watcher, reaper and launcher are subreapers: a process whose parent dies becomes their child instead of
 //! init's. So the family is exactly what is found below us, and it is gone when there is no child left to wait for.
 use std::collections::{HashMap, HashSet};
 use std::fs;

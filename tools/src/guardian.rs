@@ -1,23 +1,26 @@
 //! The guardian: the process that the user has started, knows by its id and waits for.
 //!
-//! Actors: the guardian is `instanton run` itself; the [reaper](crate::reaper) is its child; the launcher is the
-//! reaper's child, the same program again, with the PMIx server in it; the ranks are the launcher's children. The
-//! guardian keeps what a terminal and a shell deal with (the foreground, the signals, the exit status), and names the
-//! session directory. The others live in process groups of their own, where no terminal reaches them; signals come to
-//! the launcher through the [link](crate::link).
+//! Actors: the guardian is `instanton run` itself; the [watcher](crate::watcher) is its child; the
+//! [reaper](crate::reaper) is the watcher's child; the launcher is the reaper's child, the same program again, with the
+//! PMIx server in it; the ranks are the launcher's children. The guardian keeps what a terminal and a shell deal with
+//! (the foreground, the signals, the exit status), and names the session directory. The others live in process groups
+//! of their own, where no terminal reaches them; signals come to the launcher through the [link](crate::link).
 //!
-//! However one or two of the three die, who is left ends the ranks and removes what there is to remove:
-//! - The launcher dies: the ranks are then its next ancestor's children (all three are subreapers), which kills them and
+//! However one, two or three of the four die, who is left ends the ranks and removes what there is to remove:
+//! - The launcher dies: the ranks are then its next ancestor's children (all four are subreapers), which kills them and
 //!   everything below them, and does the clean-ups in the [record](crate::record).
+//! - The reaper dies: the watcher kills the launcher, and goes on as if that had died by itself.
 //! - The guardian dies: the launcher sees the link close, kills the ranks and removes the session directory itself.
-//! - The reaper dies: the guardian closes the link, so that the launcher ends as if the guardian had died, and waits. It
-//!   does not kill a launcher that may be the only one left: who has killed the reaper may be about to kill the guardian.
+//! - The watcher dies: the guardian closes the link, so that the launcher ends as if the guardian had died, and waits.
+//!   It does not kill a launcher that may be the only one left: who has killed the watcher may be about to kill the
+//!   guardian.
 //!
-//! Ranks die with the launcher in any case (PDEATHSIG). Where all three are killed, what the ranks have started and what
+//! Ranks die with the launcher in any case (PDEATHSIG). Where all four are killed, what the ranks have started and what
 //! lies in the file system stays; the next run of the user [clears](crate::stale) the latter.
 //!
-//! Signals: all are passed on as they come. SIGTSTP then stops us too, as the shell expects, until SIGCONT. The second
-//! SIGINT or SIGTERM is the launcher's order to kill; at the third we kill the launcher.
+//! Signals: all are passed on as they come, and SIGTERM makes the launcher end the run. SIGTSTP then stops us too, as the
+//! shell expects, until SIGCONT. The second SIGINT or SIGTERM is the launcher's order to kill; at the third we kill the
+//! launcher.
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::net::Shutdown;
@@ -35,35 +38,39 @@ use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
+use crate::args::Run;
 use crate::outcome::End;
 use crate::session::Session;
-use crate::{family, reaper, signals, terminal};
+use crate::{family, reaper, report, signals, terminal, watcher};
 
 /// The launcher is asked to end the job by one SIGINT or SIGTERM, ordered to kill it by two, and killed at this many.
 const PATIENCE: u32 = 3;
 
-/// Time in which a launcher that has lost guardian and reaper ends the job and itself.
+/// Time in which a launcher that has lost guardian and watcher ends the job and itself.
 const PARTING: Duration = Duration::from_secs(10);
 
-/// Runs a job; `arguments` are those behind `instanton run`. Returns the status to exit with, in the guardian and in
-/// the reaper.
-pub fn run(arguments: Vec<OsString>) -> Result<u8> {
-    let arriving = signals::take_over()?;
+/// Runs a job; `arguments` are those behind `instanton run`, and `options` are among them. Returns the status to exit
+/// with, in the guardian and in its copies.
+pub fn run(arguments: Vec<OsString>, options: &Run) -> Result<u8> {
+    if let Some(place) = &options.general.report_pid {
+        report::write(place, &std::process::id().to_string()).context("cannot report the process's number")?;
+    }
+    let arriving = signals::take_over(&options.signals)?;
     family::adopt_orphans().context("cannot become a subreaper")?;
     let session = Session::name()?;
     let (link, launchers) = UnixStream::pair().context("cannot make a pair of sockets")?;
     let (input, relay) = terminal_input()?;
-    let reaper = match birth::fork().context("cannot start the reaper")? {
+    let watcher = match birth::fork().context("cannot start the watcher")? {
         None => {
             drop((link, relay));
-            return reaper::run(&session, launchers.into(), input, arguments);
+            return watcher::run(&session, launchers.into(), input, arguments);
         }
-        Some(reaper) => Pid::from_raw(reaper),
+        Some(watcher) => Pid::from_raw(watcher),
     };
     drop((launchers, input));
     link.set_nonblocking(true)?;
     let continued = relay.map(terminal::relay).transpose()?;
-    let code = Guardian { reaper, link, insisted: 0, continued }.watch(&arriving);
+    let code = Guardian { watcher, link, insisted: 0, continued }.watch(&arriving);
     reaper::clear_up(&session)?;
     code
 }
@@ -79,7 +86,7 @@ fn terminal_input() -> Result<(Stdio, Option<io::PipeWriter>)> {
 }
 
 struct Guardian {
-    reaper: Pid,
+    watcher: Pid,
     link: UnixStream,
     /// Number of times that the user has asked for the end.
     insisted: u32,
@@ -88,7 +95,7 @@ struct Guardian {
 }
 
 impl Guardian {
-    /// Stands between the launcher and the user until the reaper has ended, and the launcher with it.
+    /// Stands between the launcher and the user until the watcher has ended, and the launcher with it.
     fn watch(mut self, arriving: &SigSet) -> Result<u8> {
         let end = loop {
             match arriving.wait().context("cannot wait for signals")? {
@@ -106,7 +113,7 @@ impl Guardian {
         Ok(reaper::code(end))
     }
 
-    /// Waits, once the reaper is gone, until the launcher has ended the job by itself; neither for ever nor against the
+    /// Waits, once the watcher is gone, until the launcher has ended the job by itself; neither for ever nor against the
     /// user's will.
     fn part(mut self, arriving: &SigSet) -> Result<()> {
         // The launcher's end closes when its process ends. An error would mean that it has.
@@ -134,7 +141,7 @@ impl Guardian {
             self.insisted += 1;
             if self.insisted >= PATIENCE {
                 // All that it leaves behind ends with it. An error would mean that it has ended already.
-                let _ = kill(self.reaper, Signal::SIGKILL);
+                let _ = kill(self.watcher, Signal::SIGKILL);
             }
         }
         // A launcher that cannot take one byte is gone or stuck: SIGCHLD or the user's third SIGINT decide.
@@ -148,10 +155,10 @@ impl Guardian {
         }
     }
 
-    /// Waits for every child that has ended, until the reaper is among them. Returns how that has ended then.
+    /// Waits for every child that has ended, until the watcher is among them. Returns how that has ended then.
     fn reap(&mut self) -> Result<Option<End>> {
         while let Some((pid, status)) = take_child(None).context("the launcher is lost")? {
-            if pid == self.reaper.as_raw() {
+            if pid == self.watcher.as_raw() {
                 return Ok(Some(End::of(status)));
             }
         }

@@ -1,218 +1,75 @@
-//! The PMIx server in the launcher, and the host that it asks: all that this command knows of the library's server.
+//! The host that the launcher's PMIx server asks: what is done for ranks and tools.
 //!
 //! Requests of a rank are done here at once where they need nobody else: published data is kept in a [`PublishedData`],
 //! texts are [logged](crate::log), and processes that connect are connected, because all live here. A request about
 //! processes becomes an [`Event`] of the launcher's queue, and is answered from there: the server's thread waits for
 //! nothing.
-use std::io;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
-use instanton::data::{
-    App, Channels, DataArray, DataRange, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys,
-};
-use instanton::internal::sys::hwloc::{self, Place};
-use instanton::server::{
-    Accepted, Answer, Completion, Host, Infos, Published, PublishedData, Server, ServerConfig, ToolSupport,
-};
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::{Pid, getgid, getuid};
+use instanton::data::{App, Channels, DataRange, Info, InfoList, Nspace, Proc, Query, Status, Text, Value, keys};
+use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, PublishedData};
+use nix::unistd::Pid;
 
-use crate::args::{BindTo, Run};
-use crate::environment::Environment;
-use crate::event::Event;
-use crate::job::Job;
+use crate::credentials::Credentials;
+use crate::event::{Abort, Event};
+use crate::job::SESSION;
 use crate::record::Record;
 use crate::say::say;
 use crate::streams::Streams;
-use crate::{control, log, query, spawn};
+use crate::{allocation, control, log, monitor, query, spawn};
 
-/// Limit on the wait, at the end of the run, for tools that pull output and have not read it.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Attributes that this host looks at, by the functions of its module.
+pub const SUPPORTED: [(&str, &str); 13] = [
+    ("publish", "PMIX_RANGE PMIX_PERSISTENCE PMIX_TIMEOUT PMIX_EVENT_CUSTOM_RANGE"),
+    ("lookup", "PMIX_RANGE PMIX_WAIT PMIX_TIMEOUT PMIX_EVENT_CUSTOM_RANGE"),
+    ("unpublish", "PMIX_RANGE PMIX_TIMEOUT PMIX_EVENT_CUSTOM_RANGE"),
+    (
+        "spawn",
+        "PMIX_WDIR PMIX_SET_SESSION_CWD PMIX_PREFIX PMIX_HOST PMIX_HOSTFILE PMIX_SET_ENVAR PMIX_ADD_ENVAR \
+         PMIX_UNSET_ENVAR PMIX_PREPEND_ENVAR PMIX_APPEND_ENVAR PMIX_FORKEXEC_AGENT PMIX_PERSONALITY PMIX_FWD_STDIN \
+         PMIX_FWD_STDOUT PMIX_FWD_STDERR PMIX_STDIN_TGT PMIX_TAG_OUTPUT PMIX_TIMESTAMP_OUTPUT \
+         PMIX_MERGE_STDERR_STDOUT PMIX_OUTPUT_TO_FILE PMIX_OUTPUT_TO_DIRECTORY PMIX_NOTIFY_COMPLETION \
+         PMIX_COSPAWN_APP PMIX_NON_PMI PMIX_INDEX_ARGV PMIX_TIMEOUT PMIX_SPAWN_TIMEOUT PMIX_JOB_TIMEOUT PMIX_PSET_NAME \
+         PMIX_DEBUG_STOP_IN_INIT PMIX_DEBUG_STOP_IN_APP",
+    ),
+    (
+        "query",
+        "PMIX_QUERY_NAMESPACE_INFO PMIX_QUERY_JOB_STATUS PMIX_QUERY_PROC_TABLE PMIX_QUERY_LOCAL_PROC_TABLE \
+         PMIX_QUERY_SPAWN_SUPPORT PMIX_QUERY_DEBUG_SUPPORT PMIX_QUERY_MEMORY_USAGE PMIX_QUERY_REPORT_AVG \
+         PMIX_QUERY_REPORT_MINMAX PMIX_QUERY_AVAILABLE_SLOTS PMIX_QUERY_STORAGE_LIST PMIX_PROC_PID PMIX_TIME_REMAINING",
+    ),
+    (
+        "log",
+        "PMIX_LOG_STDOUT PMIX_LOG_STDERR PMIX_LOG_SYSLOG PMIX_LOG_LOCAL_SYSLOG PMIX_LOG_GLOBAL_SYSLOG \
+         PMIX_LOG_SYSLOG_PRI PMIX_LOG_ONCE PMIX_LOG_TAG_OUTPUT PMIX_LOG_TIMESTAMP_OUTPUT PMIX_LOG_XML_OUTPUT",
+    ),
+    (
+        "job_control",
+        "PMIX_JOB_CTRL_KILL PMIX_JOB_CTRL_TERMINATE PMIX_JOB_CTRL_SIGNAL PMIX_JOB_CTRL_PAUSE PMIX_JOB_CTRL_RESUME \
+         PMIX_JOB_CTRL_CHECKPOINT PMIX_JOB_CTRL_CHECKPOINT_EVENT PMIX_JOB_CTRL_CHECKPOINT_SIGNAL",
+    ),
+    ("allocate", "PMIX_ALLOC_ID PMIX_ALLOC_REQ_ID PMIX_ALLOC_NUM_NODES PMIX_ALLOC_NUM_CPUS PMIX_ALLOC_NODE_LIST"),
+    ("session_control", "PMIX_SESSION_TERMINATE PMIX_SESSION_PAUSE PMIX_SESSION_RESUME PMIX_SESSION_SIGNAL"),
+    ("monitor", "PMIX_MONITOR_PROC_RESOURCE_USAGE PMIX_MONITOR_NODE_RESOURCE_USAGE PMIX_MONITOR_TARGET_PROCS"),
+    ("get_credential", "PMIX_CRED_TYPE"),
+    ("validate_credential", "PMIX_CRED_TYPE"),
+    ("group", "PMIX_GROUP_ASSIGN_CONTEXT_ID"),
+];
 
-/// The machine's topology and our place in it, which takes longest to find out: it is begun before anything else, and
-/// waited for before the first rank is born, so that no rank finds it missing and none inherits what is open meanwhile.
-pub struct Topology(io::Result<thread::JoinHandle<Option<Place>>>);
-
-impl Topology {
-    /// Begins to find it out; with its cores where ranks are to be bound to them.
-    pub fn ask(bind_to: BindTo) -> Self {
-        Self(thread::Builder::new().name("topology".into()).spawn(move || hwloc::place(bind_to == BindTo::Core)))
-    }
-}
-
-/// The server with the jobs of a run in it.
-pub struct Pmix {
-    server: Arc<Server>,
-    published: Arc<PublishedData>,
-    place: Option<Place>,
-}
-
-impl Pmix {
-    /// Starts a server for a run that begins with `job`.
-    pub fn start(
-        job: &Job,
-        topology: Topology,
-        options: &Run,
-        events: Sender<Event>,
-        record: Arc<Record>,
-        streams: Streams,
-    ) -> Result<Self> {
-        let defaults = ServerConfig::default();
-        let config = ServerConfig {
-            nspace: job.server.clone(),
-            tmpdir: job.session.top().into(),
-            path_socket: options.path_socket,
-            job_memory: options.job_memory.unwrap_or(defaults.job_memory),
-            // Tools name the process that the user knows.
-            tools: Some(ToolSupport { pid: Some(job.guardian), ..ToolSupport::default() }),
-            ..defaults
-        };
-        let published = Arc::new(PublishedData::with_job_memory(config.job_memory / 2));
-        let host = Launcher {
-            family: job.family().to_owned(),
-            events,
-            record,
-            contexts: Mutex::new(0),
-            streams: streams.clone(),
-            published: published.clone(),
-        };
-        let server = Server::start(config, Arc::new(host))
-            .map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
-        let server = Arc::new(server);
-        streams.pulls.lead_to(&server);
-        streams.inputs.lead_to(&server);
-        let topology = topology.0.map_err(|error| anyhow!("cannot start a thread for the topology: {error}"))?;
-        // Without a topology each rank finds it out for itself.
-        Ok(Self { server, published, place: topology.join().ok().flatten() })
-    }
-
-    /// Tells the server of a job whose ranks are to be started; `more` is said of it besides, and of its ranks'
-    /// environment.
-    pub fn register(&self, job: &Job, more: &[Info]) -> Result<(), Status> {
-        let (done, registered) = mpsc::channel();
-        for (rank, _) in job.ranks() {
-            let done = done.clone();
-            let done = move |result| {
-                let _ = done.send(result);
-            };
-            self.server.register_client(&job.proc(rank), getuid().as_raw(), getgid().as_raw()).then(done)?;
-        }
-        drop(done);
-        let mut infos = job.infos(self.place.as_ref());
-        let is_told = |info: &&Info| info.key == keys::COSPAWN_APP || spawn::STOPS.iter().any(|key| info.key == *key);
-        infos.extend(more.iter().filter(is_told).cloned());
-        self.server.setup_local_support(&job.nspace, more).wait()?;
-        self.server.register_nspace(&job.nspace, job.size() as usize, &infos).wait()?;
-        registered.into_iter().collect()
-    }
-
-    /// Adds what a rank needs to find the server.
-    pub fn set_up(&self, proc: &Proc, environment: &mut Environment) -> Result<(), Status> {
-        self.server.setup_fork(proc, environment)
-    }
-
-    /// Returns whether ranks are bound to cores.
-    pub fn binds(&self) -> bool {
-        self.place.as_ref().is_some_and(|place| !place.cores.is_empty())
-    }
-
-    /// Starts a rank with `birth`, bound to its core where ranks are. It inherits that from the thread that starts it.
-    ///
-    /// # Errors
-    /// When it cannot be bound there.
-    pub fn bound<T>(&self, on_node: u32, birth: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let Some(core) = self.place.as_ref().and_then(|place| place.core_of(on_node)) else { return birth() };
-        let me = Pid::from_raw(0);
-        let before = sched_getaffinity(me)?;
-        let mut units = CpuSet::new();
-        core.units.iter().try_for_each(|unit| units.set(*unit))?;
-        sched_setaffinity(me, &units)?;
-        let born = birth();
-        sched_setaffinity(me, &before)?;
-        born
-    }
-
-    /// A rank's process has ended.
-    pub fn rank_ended(&self, proc: &Proc) {
-        self.published.process_ended(proc);
-        self.server.client_died(proc);
-    }
-
-    /// A tool is gone: it waits for no published data.
-    pub fn tool_gone(&self, tool: &Proc) {
-        self.published.process_ended(tool);
-    }
-
-    /// The last process of a job has ended; `told` is the rank that wants to hear of it.
-    pub fn job_ended(&self, job: &Job, status: Status, told: Option<&Proc>) {
-        self.published.namespace_ended(&job.nspace);
-        if let Some(told) = told {
-            let all = Proc::new(job.nspace.clone(), Rank::WILDCARD);
-            self.raise(vec![told.clone()], Status::EVENT_JOB_END, &all, Some(Info::new(keys::JOB_TERM_STATUS, status)));
-        }
-    }
-
-    /// A process has ended between Init and Finalize; processes connected with it hear of that.
-    pub fn left_without_a_word(&self, proc: &Proc, connected: Vec<Proc>) {
-        self.raise(connected, Status::ERR_INVALID_TERMINATION, proc, None);
-    }
-
-    /// A process waits for a debugger somewhere; the process that has started its job hears of it.
-    pub fn rank_stopped(&self, parent: &Proc, rank: &Proc, place: Option<Info>) {
-        self.raise(vec![parent.clone()], Status::READY_FOR_DEBUG, rank, place);
-    }
-
-    /// Raises an event for these processes.
-    fn raise(&self, told: Vec<Proc>, status: Status, affected: &Proc, more: Option<Info>) {
-        let mut info = vec![
-            Info::new(keys::EVENT_AFFECTED_PROC, affected.clone()),
-            Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of(told))),
-            Info::new(keys::EVENT_NON_DEFAULT, true),
-        ];
-        info.extend(more);
-        // A server that has ended has nobody to tell.
-        let _ = self.server.notify_event(status, &self.server.proc(), DataRange::CUSTOM, &info).then(|_| ());
-    }
-
-    /// Forgets a job that is over, and then removes its directories.
-    pub fn forget(&self, job: &Job) {
-        let directory = job.session.job(job.number);
-        // Files that cannot be removed now go with the session.
-        let _ = self.server.deregister_nspace(&job.nspace).then(move |_| drop(std::fs::remove_dir_all(directory)));
-    }
-
-    /// Returns the time at which [`expire`](Pmix::expire) is to be called.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.published.deadline()
-    }
-
-    /// Ends what has waited for long enough.
-    pub fn expire(&self, now: Instant) {
-        self.published.expire(now);
-    }
-
-    /// Ends the server, after the clean-ups that ranks have asked for.
-    pub fn finish(self) {
-        // A tool that pulls output may still read its end, unless it reads nothing.
-        let _ = self.server.iof_flush(PATIENCE).wait();
-        // Others hold it for the time of a call at most, and then end it.
-        drop(self.server);
-    }
-}
-
-struct Launcher {
+/// The host.
+pub struct Launcher {
     /// Prefix of the names of all jobs of the run.
-    family: String,
-    events: Sender<Event>,
-    record: Arc<Record>,
+    pub family: String,
+    pub events: Sender<Event>,
+    pub record: Arc<Record>,
     /// The last context id that a group was given.
-    contexts: Mutex<u64>,
-    streams: Streams,
-    published: Arc<PublishedData>,
+    pub contexts: Mutex<u64>,
+    pub streams: Streams,
+    pub published: Arc<PublishedData>,
+    /// Reason why a job was not registered.
+    pub refusal: Arc<Mutex<Option<String>>>,
+    pub credentials: Arc<Credentials>,
 }
 
 impl Launcher {
@@ -254,8 +111,8 @@ impl Host for Launcher {
         self.tell(if self.is_rank(&proc) { Event::Finalized(proc) } else { Event::ToolGone(proc) })
     }
 
-    /// Ends everything when processes of the caller's own job are named: what remained of it could not go on. Processes
-    /// of other jobs alone are ended as by job control, and for a tool that names none, the jobs that it has started.
+    /// Ends the caller's job where it names nobody, or all of that. Processes that are named are ended as by job control,
+    /// and for a tool that names none, the jobs that it has started.
     fn abort(
         &self,
         proc: &Proc,
@@ -264,16 +121,18 @@ impl Host for Launcher {
         procs: &[Proc],
         done: Completion<()>,
     ) -> Accepted {
-        let others: Vec<Proc> = procs.iter().filter(|named| named.nspace != proc.nspace).cloned().collect();
-        // A tool ends itself; of its namespace there is nobody else.
-        if !others.is_empty() && (others.len() == procs.len() || !self.is_rank(proc)) {
-            return self.ask(Event::Control(control::Request::end(others, done)));
-        }
+        let is_own = |named: &&Proc| named.nspace == proc.nspace;
         if !self.is_rank(proc) {
-            return self.ask(Event::AbortBy(proc.clone(), done));
+            // A tool ends itself; of its namespace there is nobody else.
+            let others: Vec<Proc> = procs.iter().filter(|named| !is_own(named)).cloned().collect();
+            return self.ask(match others.is_empty() {
+                true => Event::AbortBy(proc.clone(), done),
+                false => Event::Control(control::Request::end(others, done)),
+            });
         }
         let message = String::from_utf8_lossy(message.unwrap_or_default()).replace(char::is_control, " ");
-        self.tell(Event::Abort(proc.clone(), status, message.trim().to_owned()))
+        let abort = Abort { by: proc.clone(), status, message: message.trim().to_owned(), procs: procs.to_vec(), done };
+        self.ask(Event::Abort(abort))
     }
 
     fn publish(&self, proc: &Proc, info: &[Info], _: Completion<()>) -> Accepted {
@@ -296,12 +155,13 @@ impl Host for Launcher {
         self.ask(Event::Spawn(request))
     }
 
-    fn connect(&self, _: &[Proc], _: &[Info], _: Completion<()>) -> Accepted {
-        DONE
+    /// All live here; but they share a fate from now on.
+    fn connect(&self, procs: &[Proc], _: &[Info], _: Completion<()>) -> Accepted {
+        self.tell(Event::Connected(procs.to_vec()))
     }
 
-    fn disconnect(&self, _: &[Proc], _: &[Info], _: Completion<()>) -> Accepted {
-        DONE
+    fn disconnect(&self, procs: &[Proc], _: &[Info], _: Completion<()>) -> Accepted {
+        self.tell(Event::Disconnected(procs.to_vec()))
     }
 
     /// Nothing happens here that the server does not see itself.
@@ -340,6 +200,48 @@ impl Host for Launcher {
             return DONE;
         }
         self.ask(Event::Control(control::Request::read(requestor, targets, directives, done)?))
+    }
+
+    fn allocate(&self, client: &Proc, directive: u8, data: &[Info], done: Completion<Infos>) -> Accepted {
+        let (owner, data) = (client.clone(), data.to_vec());
+        self.ask(Event::Allocate(allocation::Request { owner, directive, data, done }))
+    }
+
+    /// There is one session: that of the run, with all of its jobs.
+    fn session_control(&self, _: &Proc, session: u32, directives: &[Info], done: Completion<Infos>) -> Accepted {
+        if session != SESSION {
+            return Err(Status::ERR_NOT_FOUND);
+        }
+        self.ask(Event::Control(control::Request::of_session(directives, done)?))
+    }
+
+    fn monitor(
+        &self,
+        requestor: &Proc,
+        monitor: &Info,
+        _: Status,
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        self.ask(Event::Measure(monitor::Request::read(requestor, monitor, directives, done)?))
+    }
+
+    fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
+        let token = self.credentials.make(proc, directives)?;
+        done.complete(Ok((token, Vec::new())));
+        Ok(Answer::Later)
+    }
+
+    fn validate_credential(
+        &self,
+        _: &Proc,
+        credential: &[u8],
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        let whose = self.credentials.judge(credential, directives)?;
+        done.complete(Ok((Status::SUCCESS, whose)));
+        Ok(Answer::Later)
     }
 
     /// Every asker is of our own user, so that none is refused; output that has not begun is forwarded when it does.
@@ -391,5 +293,9 @@ impl Host for Launcher {
             let pid = std::process::id();
             say(&format!("a clean-up would be forgotten if process {pid} were killed: {error:#}"));
         }
+    }
+
+    fn not_registered(&self, _: &Nspace, reason: &str) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
     }
 }

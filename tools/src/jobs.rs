@@ -2,7 +2,8 @@
 //!
 //! The first job stays until the end of the run. One that a rank has started is forgotten when its last process has
 //! ended, so that a run may start any number of jobs, one after the other.
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
 
 use instanton::data::constants::proc_state::{
     PROC_STATE_ABORTED_BY_SIG, PROC_STATE_CONNECTED, PROC_STATE_KILLED_BY_CMD, PROC_STATE_RUNNING,
@@ -14,6 +15,8 @@ use nix::unistd::Pid;
 
 use crate::job::Job;
 use crate::outcome::{End, ProcName};
+use crate::survival::{self, MOST_EARLY_DEATHS};
+use crate::ties::{Connections, Tells};
 
 /// A rank that was started.
 #[derive(Debug, Default)]
@@ -24,6 +27,14 @@ struct Process {
     is_initialised: bool,
     /// Its end was asked for, and is no failure.
     is_dismissed: bool,
+    /// It has failed, and its job goes on without it.
+    is_lost: bool,
+    /// It has failed and is to be started anew.
+    is_awaited: bool,
+    /// It has called Init at least once since it was started.
+    has_come: bool,
+    /// Ends in a row without Init.
+    early_deaths: u32,
 }
 
 /// A job and its processes.
@@ -31,8 +42,10 @@ struct Process {
 pub struct LiveJob {
     /// The plan.
     pub job: Job,
-    /// True if its parent wants to hear of its end.
-    pub tells_parent: bool,
+    /// Events that its parent wants to hear of.
+    pub tells: Tells,
+    /// The failure that has ended it, if one has.
+    failure: Option<Status>,
     /// True if it has taken longer than it may.
     is_late: bool,
     ranks: Vec<Process>,
@@ -50,8 +63,45 @@ pub struct ProcessEnd {
     pub is_initialised: bool,
     /// True if its end had been asked for.
     pub is_dismissed: bool,
-    /// The number of its job, if it was the last of it.
-    pub last_of: Option<u32>,
+}
+
+impl ProcessEnd {
+    /// Returns whether it has failed.
+    pub fn is_failure(&self) -> bool {
+        !self.is_dismissed && (self.end != End::Code(0) || self.is_initialised)
+    }
+
+    /// The Standard's status for it.
+    pub fn status(&self) -> Status {
+        match self.end {
+            _ if self.is_dismissed => Status::ERR_PROC_KILLED_BY_CMD,
+            End::Code(_) if self.is_initialised => Status::ERR_PROC_TERM_WO_SYNC,
+            End::Code(0) => Status::SUCCESS,
+            End::Signal(_) => Status::ERR_PROC_ABORTED_BY_SIG,
+            End::Code(_) => Status::ERR_EXIT_NONZERO_TERM,
+        }
+    }
+}
+
+/// A process that is to be started anew.
+pub struct Restart {
+    /// Time at which it is.
+    pub at: Instant,
+    /// Number of its job.
+    pub job: u32,
+    /// Its rank.
+    pub rank: u32,
+}
+
+/// Consequence of a failure for the process's job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The process is started anew, this time after its end.
+    Restart(Duration),
+    /// The others go on without it.
+    Lost,
+    /// The job ends.
+    Fatal,
 }
 
 /// All jobs of a run.
@@ -59,15 +109,16 @@ pub struct ProcessEnd {
 pub struct Jobs {
     live: BTreeMap<u32, LiveJob>,
     by_pid: HashMap<Pid, (u32, u32)>,
+    connections: Connections,
     last: u32,
 }
 
 impl Jobs {
     /// Takes a job in, of which nothing runs yet.
-    pub fn add(&mut self, job: Job, tells_parent: bool) {
+    pub fn add(&mut self, job: Job, tells: Tells) {
         let ranks = (0..job.size()).map(|_| Process::default()).collect();
         self.last = self.last.max(job.number);
-        self.live.insert(job.number, LiveJob { job, tells_parent, is_late: false, ranks });
+        self.live.insert(job.number, LiveJob { job, tells, failure: None, is_late: false, ranks });
     }
 
     /// Every job that is not over, in the order of their start.
@@ -97,15 +148,32 @@ impl Jobs {
         self.live.values().map(|live| live.job.size()).sum()
     }
 
+    /// Returns the number of slots of the session that no rank of a job holds.
+    pub fn free_slots(&self) -> u32 {
+        self.first().universe().saturating_sub(self.size())
+    }
+
     /// Returns whether some process that was started has not ended.
     pub fn anybody_runs(&self) -> bool {
         !self.by_pid.is_empty()
     }
 
+    /// Returns whether some process is to be started anew.
+    pub fn anybody_is_awaited(&self) -> bool {
+        self.live.values().any(|live| live.ranks.iter().any(|process| process.is_awaited))
+    }
+
+    /// Returns whether nobody of a job runs, or will.
+    pub fn is_over(&self, number: u32) -> bool {
+        let runs = || self.by_pid.values().any(|(job, _)| *job == number);
+        let is_awaited = |live: &LiveJob| live.ranks.iter().any(|process| process.is_awaited);
+        !runs() && !self.live.get(&number).is_some_and(is_awaited)
+    }
+
     /// A rank was started.
     pub fn started(&mut self, job: u32, rank: u32, pid: Pid) {
         if let Some(process) = self.process_mut(job, rank) {
-            process.pid = Some(pid);
+            *process = Process { pid: Some(pid), early_deaths: process.early_deaths, ..Process::default() };
             self.by_pid.insert(pid, (job, rank));
         }
     }
@@ -115,6 +183,9 @@ impl Jobs {
         let number = self.number(&proc.nspace)?;
         let process = self.process_mut(number, proc.rank.0)?;
         process.is_initialised = is;
+        if is {
+            (process.has_come, process.early_deaths) = (true, 0);
+        }
         process.pid
     }
 
@@ -126,13 +197,91 @@ impl Jobs {
         let process = &mut live.ranks[rank as usize];
         process.end = Some(end);
         let (is_initialised, is_dismissed) = (process.is_initialised, process.is_dismissed);
-        let is_last = !self.by_pid.values().any(|(job, _)| *job == number);
         let proc = live.job.proc(rank);
-        Some(ProcessEnd { proc, who, end, is_initialised, is_dismissed, last_of: is_last.then_some(number) })
+        Some(ProcessEnd { proc, who, end, is_initialised, is_dismissed })
+    }
+
+    /// Decides upon a process that has failed. One that is to be started anew is awaited from here on.
+    pub fn judge(&mut self, number: u32, rank: u32) -> Verdict {
+        let Some(live) = self.live.get_mut(&number) else { return Verdict::Fatal };
+        let survival = live.job.survival;
+        let process = &mut live.ranks[rank as usize];
+        if !process.has_come && !live.job.is_non_pmi {
+            process.early_deaths += 1;
+        }
+        if !survival.survives() || process.early_deaths >= MOST_EARLY_DEATHS {
+            return Verdict::Fatal;
+        }
+        let restarts = live.job.reincarnation(rank);
+        if restarts < survival.restarts {
+            process.is_awaited = true;
+            return Verdict::Restart(survival::delay(restarts));
+        }
+        if survival.is_recoverable {
+            process.is_lost = true;
+            return Verdict::Lost;
+        }
+        Verdict::Fatal
+    }
+
+    /// A process that is to be started anew cannot be. Returns whether its job goes on without it.
+    pub fn lose(&mut self, number: u32, rank: u32) -> bool {
+        let Some(live) = self.live.get_mut(&number) else { return false };
+        let (is_recoverable, process) = (live.job.survival.is_recoverable, &mut live.ranks[rank as usize]);
+        (process.is_awaited, process.is_lost) = (false, is_recoverable);
+        is_recoverable
+    }
+
+    /// A process that is awaited is about to be started anew. Returns the job's number and the rank; none if nobody
+    /// waits for it any more.
+    pub fn reincarnate(&mut self, number: u32, rank: u32) -> Option<&LiveJob> {
+        let live = self.live.get_mut(&number)?;
+        if !live.ranks.get(rank as usize)?.is_awaited {
+            return None;
+        }
+        *live.job.reincarnations.entry(rank).or_default() += 1;
+        Some(live)
+    }
+
+    /// Nobody of a job is started anew any more.
+    pub fn await_nobody(&mut self, number: u32) {
+        if let Some(live) = self.live.get_mut(&number) {
+            live.ranks.iter_mut().for_each(|process| process.is_awaited = false);
+        }
+    }
+
+    /// A job fails. Returns all jobs that end with it: those that it has started and that are tied to it, and those that
+    /// are connected with one of them.
+    pub fn fails(&mut self, number: u32, status: Status) -> BTreeSet<u32> {
+        if let Some(live) = self.live.get_mut(&number) {
+            live.failure.get_or_insert(status);
+        }
+        let (mut ending, mut todo) = (BTreeSet::from([number]), vec![number]);
+        while let Some(next) = todo.pop() {
+            let Some(nspace) = self.live.get(&next).map(|live| &live.job.nspace) else { continue };
+            let is_child =
+                |job: &Job| !job.is_independent && job.parent.as_ref().is_some_and(|parent| parent.nspace == *nspace);
+            let children = self.live.values().filter(|live| is_child(&live.job)).map(|live| live.job.number);
+            let tied: Vec<u32> = children.chain(self.connections.of(next)).collect();
+            todo.extend(tied.into_iter().filter(|tied| self.live.contains_key(tied) && ending.insert(*tied)));
+        }
+        ending
+    }
+
+    /// Processes have connected.
+    pub fn connect(&mut self, procs: Vec<Proc>) {
+        let jobs = procs.iter().filter_map(|proc| self.number(&proc.nspace)).collect();
+        self.connections.connect(procs, jobs);
+    }
+
+    /// Processes have disconnected.
+    pub fn disconnect(&mut self, procs: &[Proc]) {
+        self.connections.disconnect(procs);
     }
 
     /// Forgets a job that is over, unless it is the first.
     pub fn forget(&mut self, number: u32) -> Option<LiveJob> {
+        self.connections.forget(number);
         if number == 1 { None } else { self.live.remove(&number) }
     }
 
@@ -140,7 +289,8 @@ impl Jobs {
     pub fn who(&self, job: u32, rank: u32) -> ProcName {
         let process = self.live.get(&job).and_then(|live| live.ranks.get(rank as usize));
         let pid = process.and_then(|process| process.pid).map(Pid::as_raw);
-        ProcName { job, rank, node: self.first().node.clone(), pid }
+        let node = self.live.get(&job).map_or_else(|| self.first(), |live| &live.job).node_name(rank).to_owned();
+        ProcName { job, rank, node, pid }
     }
 
     /// The words for a process.
@@ -167,7 +317,10 @@ impl Jobs {
     /// processes have started.
     pub fn connected(&self, number: u32) -> Vec<Proc> {
         let Some(own) = self.get(number).map(|live| &live.job) else { return Vec::new() };
-        let parent = |job: &Job| job.parent.as_ref().map(|parent| parent.nspace.clone());
+        let parent = |job: &Job| {
+            let parent = job.parent.as_ref().filter(|_| !job.is_apart);
+            parent.map(|parent| parent.nspace.clone())
+        };
         let children = self.live.values().map(|live| &live.job).filter(|job| parent(job).as_ref() == Some(&own.nspace));
         let nspaces = children.map(|job| job.nspace.clone()).chain(parent(own)).chain([own.nspace.clone()]);
         nspaces.map(|nspace| Proc::new(nspace, Rank::WILDCARD)).collect()
@@ -196,6 +349,12 @@ impl Jobs {
         Some(found)
     }
 
+    /// The processes that run on a node.
+    pub fn on_node(&self, node: u32) -> Vec<Pid> {
+        let is_there = |job: &u32, rank: u32| self.live.get(job).is_some_and(|live| live.job.node_of(rank) == node);
+        self.by_pid.iter().filter(|(_, (job, rank))| is_there(job, *rank)).map(|(pid, _)| *pid).collect()
+    }
+
     /// The end of these processes is asked for.
     pub fn dismiss(&mut self, pids: &[Pid]) {
         for pid in pids {
@@ -217,7 +376,7 @@ impl Jobs {
     /// The end of a job is told to nobody.
     pub fn keep_quiet(&mut self, number: u32) {
         if let Some(live) = self.live.get_mut(&number) {
-            live.tells_parent = false;
+            live.tells = Tells::default();
         }
     }
 
@@ -229,12 +388,16 @@ impl Jobs {
 impl LiveJob {
     /// Returns the end of the job as a whole: that of the first of its ranks that did not end well.
     pub fn status(&self) -> Status {
+        if let Some(failure) = self.failure {
+            return failure;
+        }
         if self.is_late {
             return Status::ERR_TIMEOUT;
         }
         let of = |process: &Process| match process.end {
             Some(End::Code(0)) if process.is_initialised && !process.is_dismissed => Some(Status::ERR_JOB_TERM_WO_SYNC),
             None | Some(End::Code(0)) => None,
+            _ if process.is_lost => None,
             _ if process.is_dismissed => Some(Status::ERR_JOB_KILLED_BY_CMD),
             Some(End::Signal(_)) => Some(Status::ERR_JOB_ABORTED_BY_SIG),
             Some(End::Code(_)) => Some(Status::ERR_JOB_NON_ZERO_TERM),
@@ -242,12 +405,17 @@ impl LiveJob {
         self.ranks.iter().find_map(of).unwrap_or(Status::SUCCESS)
     }
 
+    /// Returns whether every process of it was ended because somebody asked for that.
+    pub fn is_dismissed(&self) -> bool {
+        self.ranks.iter().all(|process| process.is_dismissed && process.end.is_some())
+    }
+
     /// A line of the process table for each rank.
     pub fn table(&self) -> impl Iterator<Item = ProcInfo> {
         let text = |text: &[u8]| Text::new(text).ok();
         self.job.ranks().zip(&self.ranks).map(move |((rank, app), process)| ProcInfo {
             proc: self.job.proc(rank),
-            hostname: text(self.job.node.as_bytes()),
+            hostname: text(self.job.node_name(rank).as_bytes()),
             executable: text(app.spec.program.as_encoded_bytes()),
             pid: process.pid.map_or(0, Pid::as_raw),
             exit_code: match process.end {
@@ -279,21 +447,13 @@ mod tests {
     use instanton::launch::AppSpec;
 
     fn jobs() -> Jobs {
-        let spec = |ranks| AppSpec {
-            ranks,
-            environment: vec![],
-            wdir: None,
-            program: "p".into(),
-            name: None,
-            is_numbered: false,
-            arguments: vec![],
-        };
-        let first = Job::new(vec![spec(2)], Session::named("/tmp/x".into()), 1).unwrap();
+        let spec = |ranks| AppSpec { ranks, program: "p".into(), ..AppSpec::default() };
+        let first = Job::new(vec![spec(2)], 1, Session::named("/tmp/x".into()), 1).unwrap();
         let mut jobs = Jobs::default();
-        jobs.add(first, false);
+        jobs.add(first, Tells::default());
         let (number, before) = jobs.next(1).unwrap();
         let second = jobs.first().spawned(number, jobs.first().proc(0), before, vec![spec(1)]).unwrap();
-        jobs.add(second, true);
+        jobs.add(second, Tells { completion: true, ..Tells::default() });
         for (job, rank, pid) in [(1, 0, 10), (1, 1, 11), (2, 0, 20)] {
             jobs.started(job, rank, Pid::from_raw(pid));
         }
@@ -319,13 +479,15 @@ mod tests {
     fn a_job_is_over_with_its_last_process() {
         let mut jobs = jobs();
         assert_eq!(jobs.next(3), Some((3, 3)));
-        assert_eq!(jobs.ended(Pid::from_raw(10), End::Code(0)).unwrap().last_of, None);
+        jobs.ended(Pid::from_raw(10), End::Code(0)).unwrap();
+        assert!(!jobs.is_over(1) && !jobs.is_over(2));
         let child = jobs.ended(Pid::from_raw(20), End::Code(3)).unwrap();
-        assert_eq!((child.last_of, child.who.job, child.is_dismissed), (Some(2), 2, false));
+        assert!(jobs.is_over(2) && child.is_failure());
+        assert_eq!((child.status(), child.who.job, child.is_dismissed), (Status::ERR_EXIT_NONZERO_TERM, 2, false));
         assert_eq!(jobs.forget(2).unwrap().status(), Status::ERR_JOB_NON_ZERO_TERM);
         assert_eq!(jobs.next(3), Some((3, 2)), "numbers of jobs are not used again, places on the node are");
         assert!(jobs.ended(Pid::from_raw(12), End::Code(0)).is_none(), "an orphan");
-        assert_eq!(jobs.ended(Pid::from_raw(11), End::Code(0)).unwrap().last_of, Some(1));
+        assert!(!jobs.ended(Pid::from_raw(11), End::Code(0)).unwrap().is_failure() && jobs.is_over(1));
         assert!(jobs.forget(1).is_none() && jobs.get(1).is_some());
         assert_eq!(jobs.next(MOST_RANKS), None);
     }
@@ -347,6 +509,7 @@ mod tests {
         let mut jobs = jobs();
         jobs.dismiss(&[Pid::from_raw(20)]);
         assert!(jobs.ended(Pid::from_raw(20), End::Signal(9)).unwrap().is_dismissed);
+        assert!(jobs.get(2).unwrap().is_dismissed() && !jobs.get(1).unwrap().is_dismissed());
         assert_eq!(jobs.get(2).unwrap().status(), Status::ERR_JOB_KILLED_BY_CMD);
         assert_eq!(jobs.get(2).unwrap().table().next().unwrap().state, PROC_STATE_KILLED_BY_CMD);
     }

@@ -3,25 +3,32 @@
 //! Everything that happens is an [`Event`] in one queue, and one loop acts on them ([`running`]). Their sources are the
 //! [host](crate::host) (the PMIx server's thread), a thread that waits for [children](crate::children), one that reads
 //! the guardian's link, and the two that forward output.
+mod explain;
+mod failures;
+mod placing;
+mod plan;
 mod running;
 mod start;
 
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::args::Launch;
+use crate::args::{Launch, PlacementArgs};
 use crate::event::Event;
-use crate::host::{Pmix, Topology};
 use crate::input::Inputs;
-use crate::job::Job;
-use crate::record::Record;
+use crate::job::{self, Job, Placement};
+use crate::outcome::SENSELESS;
+use crate::record::{self, Record};
 use crate::say::say;
+use crate::server::{Pmix, Topology};
 use crate::session::Session;
 use crate::streams::Streams;
 use crate::threads::start_thread;
-use crate::{family, link, output, signals};
+use crate::{family, link, output, placement, report, signals};
+use plan::Plan;
 use running::Running;
 
 /// Runs the job that the guardian was asked for. Returns the status to exit with.
@@ -29,7 +36,7 @@ pub fn run(arguments: Launch) -> Result<u8> {
     signals::give_back()?;
     // Not the guardian's name: a kill by name would end both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
-    let topology = Topology::ask(arguments.run.bind_to);
+    let topology = Topology::ask(arguments.run.placement.needs_machine());
     let guardian = link::inherited(arguments.guardian)?;
     // Closed when this process ends, and not before: a guardian that has lost the reaper waits for that.
     let _held = guardian.0.try_clone().context("cannot hold the link to the guardian")?;
@@ -53,27 +60,91 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
     })?;
 
     let record = Arc::new(Record::open(session.top())?);
-    let job = Job::new(arguments.run.apps(), session, guardian)?;
-    start::make_room(job.size())?;
+    let run = &arguments.run;
+    // Who starts no rank on a part of it need not wait for it yet.
+    let topology = match run.placement.needs_machine() || run.placement.topology.is_some() {
+        true => Topology::Known(topology.wait()?),
+        false => topology,
+    };
+    let found = if let Topology::Known(place) = &topology { place.as_ref() } else { None };
+    let Plan { specs, psets, placement, slots, options } = match plan::of(run, &job::node_name()?, found) {
+        Ok(plan) => plan,
+        Err(line) => {
+            say(&line);
+            return Ok(SENSELESS);
+        }
+    };
+    let mut job = Job::new(specs, run.nodes.nodes, session, guardian)?;
+    // A machine that is not there is not the one that hwloc describes.
+    let topology = if run.placement.topology.is_some() { Topology::Known(None) } else { topology };
+    job.slots = slots;
+    job.placement = placement;
+    show(&run.placement, &job).context("cannot show the placement")?;
+    if run.placement.do_not_launch {
+        return Ok(0);
+    }
+    job.psets = psets;
+    job.wants.input = run.output.stdin.target();
+    job.survival = run.survival.survival();
+    start::make_room(job.size(), job.nodes.len())?;
     let ((out, fed_out), (err, fed_err)) = (output::feed()?, output::feed()?);
-    let streams =
-        Streams { feeds: [out, err], pulls: Arc::default(), inputs: Inputs::new()?, strangers: Arc::default() };
-    let mut running = Running::new(job, events, &arguments, streams);
+    let streams = Streams {
+        feeds: [out, err],
+        pulls: Arc::default(),
+        inputs: Inputs::new()?,
+        copies: Arc::default(),
+        strangers: Arc::default(),
+    };
+    let mut running = Running::new(job, events, run, streams, options);
     if let Some(programs) = running.find_programs() {
         let job = running.jobs.first();
-        job.session.create_job(job.number, job.size())?;
+        (1..arguments.run.nodes.nodes).try_for_each(|node| job.session.create_node(node))?;
+        job.create_directories()?;
         let (events, streams) = (running.events.clone(), running.streams.clone());
-        let pmix = Pmix::start(job, topology, &arguments.run, events, record.clone(), streams)?;
-        pmix.register(job, &[]).map_err(|status| anyhow!("the PMIx server refuses the job: {status}"))?;
+        let pmix = Pmix::start(job, topology, &run.general, events, record.clone(), streams)?;
+        let refused = |status| anyhow!("the PMIx server refuses the job: {}", pmix.refusal(status));
+        pmix.register(job).and_then(|()| pmix.define_sets(job)).map_err(refused)?;
+        if let (Some(place), Some(uri)) = (&run.general.report_uri, pmix.uri()) {
+            report::write(place, &uri).context("cannot report the address")?;
+        }
         running.print([fed_out, fed_err])?;
-        running.start_first(&programs, &pmix)?;
+        running.start_first(&programs, run.general.spawn_timeout, &pmix)?;
+        running.streams.copies.serve()?;
         running.attend(&happening, &pmix);
-        pmix.finish();
-        record.clear();
+        if pmix.finish() {
+            record.clear();
+        } else {
+            // A node was lost that has not done all of it.
+            record::clean_up(running.jobs.first().session.top());
+        }
         running.streams.strangers.lines().iter().for_each(|line| say(line));
     }
     if let Some(line) = running.outcome.line() {
         say(&line);
     }
     Ok(running.outcome.code())
+}
+
+/// Shows what the user wants to see of the placement.
+fn show(wanted: &PlacementArgs, job: &Job) -> io::Result<()> {
+    let Job { nodes, placement: Placement { machine, spots, .. }, .. } = job;
+    // The machine is shown, of which simulated nodes are parts.
+    let node = &nodes[0];
+    let machine = machine.as_deref();
+    let mut out = String::new();
+    if wanted.shows("allocation") {
+        out += &placement::allocation(machine, node, job.slots);
+    }
+    if wanted.shows("map") {
+        let programs: Vec<_> = job.ranks().map(|(rank, app)| (rank, app.spec.program.to_string_lossy())).collect();
+        out += &placement::map(spots, node, programs.iter().map(|(rank, program)| (*rank, &**program)));
+    }
+    let bindings = placement::bindings(machine, spots, node, job.size());
+    if wanted.shows("bindings") {
+        out += &bindings;
+    }
+    if wanted.report_bindings {
+        io::stderr().write_all(bindings.as_bytes())?;
+    }
+    io::stdout().write_all(out.as_bytes())
 }

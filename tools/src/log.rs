@@ -1,10 +1,12 @@
 //! Logs of ranks (`PMIx_Log`): our own output, and the system's log.
 //!
-//! Texts for the output are written as they are, between the lines of the ranks. Texts for the system's log go to the
+//! Texts for the output are written between the lines of the ranks: as they are, or with their source, the time, or as
+//! elements of XML where that is wanted. Texts for the system's log go to the
 //! daemon behind [`SOCKET`] as one datagram each, with the priority of an error unless another one is asked for.
 use std::os::unix::net::UnixDatagram;
 
-use instanton::data::{Info, InfoList, Proc, Status, keys};
+use instanton::data::{Info, InfoList, Proc, Status, Value, keys};
+use instanton::internal::message::lines::{LineFormat, Origin};
 
 use crate::output::OutputSender;
 
@@ -15,7 +17,7 @@ const USER: i32 = 1 << 3;
 const ERROR: i32 = 3;
 
 /// Attributes that are served when they are required: our channels, and those that are looked at besides.
-const SERVED: [&str; 11] = [
+const SERVED: [&str; 14] = [
     keys::LOG_STDOUT,
     keys::LOG_STDERR,
     keys::LOG_SYSLOG,
@@ -24,6 +26,9 @@ const SERVED: [&str; 11] = [
     keys::LOG_SYSLOG_PRI,
     keys::LOG_ONCE,
     keys::LOG_SOURCE,
+    keys::LOG_TAG_OUTPUT,
+    keys::LOG_TIMESTAMP_OUTPUT,
+    keys::LOG_XML_OUTPUT,
     // Its library has done it.
     keys::LOG_GENERATE_TIMESTAMP,
     keys::USERID,
@@ -44,12 +49,16 @@ pub fn log(outputs: &[OutputSender; 2], client: &Proc, data: &[Info], directives
         return Err(Status::ERR_NOT_SUPPORTED);
     }
     let priority = directives.find(keys::LOG_SYSLOG_PRI).and_then(|info| info.value.as_i32()).unwrap_or(ERROR);
+    let source = match directives.find(keys::LOG_SOURCE).map(|info| &info.value) {
+        Some(Value::Proc(source)) => source,
+        _ => client,
+    };
     let once = directives.is_set(keys::LOG_ONCE);
     let mut result = Err(Status::ERR_NOT_SUPPORTED);
     for item in data {
         let logged = match item.key.as_str().unwrap_or_default() {
-            keys::LOG_STDOUT => write(&outputs[0], item),
-            keys::LOG_STDERR => write(&outputs[1], item),
+            keys::LOG_STDOUT => write(&outputs[0], (source, "stdout"), item, directives),
+            keys::LOG_STDERR => write(&outputs[1], (source, "stderr"), item, directives),
             // There is no other machine whose log could be meant.
             keys::LOG_SYSLOG | keys::LOG_LOCAL_SYSLOG | keys::LOG_GLOBAL_SYSLOG => {
                 text(item).and_then(|text| to_system(client, priority, text))
@@ -71,8 +80,31 @@ fn text(item: &Info) -> Result<&[u8], Status> {
     item.value.as_bytes().ok_or(Status::ERR_BAD_PARAM)
 }
 
-fn write(output: &OutputSender, item: &Info) -> Result<(), Status> {
-    output.write(text(item)?).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+fn write(
+    output: &OutputSender,
+    (source, stream): (&Proc, &str),
+    item: &Info,
+    directives: &[Info],
+) -> Result<(), Status> {
+    let shown = shown((source, stream), text(item)?, directives);
+    output.write(&shown).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+}
+
+/// The text in the form that is wanted.
+fn shown((source, stream): (&Proc, &str), text: &[u8], directives: &[Info]) -> Vec<u8> {
+    let format = LineFormat {
+        stamps: directives.is_set(keys::LOG_TIMESTAMP_OUTPUT),
+        is_xml: directives.is_set(keys::LOG_XML_OUTPUT),
+    };
+    let tag = match directives.is_set(keys::LOG_TAG_OUTPUT) {
+        true => format!("[{},{}]<{stream}>: ", source.nspace, source.rank),
+        false => String::new(),
+    };
+    let mut shown = Vec::new();
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        format.show(Origin { source, stream, tag: &tag }, line, false, &mut shown);
+    }
+    shown
 }
 
 fn to_system(client: &Proc, priority: i32, text: &[u8]) -> Result<(), Status> {
@@ -89,15 +121,34 @@ fn to_system(client: &Proc, priority: i32, text: &[u8]) -> Result<(), Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use instanton::data::{Nspace, Rank};
 
     #[test]
     fn what_is_required_and_not_served_is_too_much() {
         let required = |key| Info::new(key, true).required();
         assert!(is_too_much(&required(keys::LOG_EMAIL)));
-        assert!(is_too_much(&required(keys::LOG_XML_OUTPUT)));
         assert!(!is_too_much(&required(keys::LOG_STDERR)));
         assert!(!is_too_much(&required(keys::LOG_ONCE)));
         assert!(!is_too_much(&required(keys::LOG_GENERATE_TIMESTAMP)));
-        assert!(!is_too_much(&Info::new(keys::LOG_XML_OUTPUT, true)));
+        assert!(!is_too_much(&required(keys::LOG_XML_OUTPUT)));
+        assert!(!is_too_much(&Info::new(keys::LOG_EMAIL, true)));
+    }
+
+    #[test]
+    fn a_text_is_shown_in_the_form_that_is_wanted() {
+        let source = Proc::new(Nspace::new("job").unwrap(), Rank(3));
+        let shown = |keys: &[&str]| {
+            let directives: Vec<Info> = keys.iter().map(|key| Info::new(*key, true)).collect();
+            String::from_utf8(shown((&source, "stderr"), b"a\nb<\n", &directives)).unwrap()
+        };
+        assert_eq!(shown(&[]), "a\nb<\n");
+        assert_eq!(shown(&[keys::LOG_TAG_OUTPUT]), "[job,3]<stderr>: a\n[job,3]<stderr>: b<\n");
+        let xml = |text: &str| format!("<stderr nspace=\"job\" rank=\"3\">{text}</stderr>\n");
+        assert_eq!(shown(&[keys::LOG_XML_OUTPUT]), xml("a") + &xml("b&lt;"));
+        let stamped = shown(&[keys::LOG_TIMESTAMP_OUTPUT, keys::LOG_TAG_OUTPUT]);
+        assert!(
+            stamped.lines().all(|line| line.starts_with("20") && line.contains("Z [job,3]<stderr>: ")),
+            "{stamped}"
+        );
     }
 }

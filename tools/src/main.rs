@@ -1,40 +1,57 @@
 //! The `instanton` command.
 //!
-//! `instanton run` is three processes: a [guardian] in front of the user, a [reaper] behind it, and behind that the
-//! [launcher](launch), which holds the PMIx server and the ranks. Whoever is left ends everything when others die.
+//! `instanton run` is four processes: a [guardian] in front of the user, a [watcher] and a [reaper] behind it, and
+//! behind these the [launcher](launch), which holds the PMIx server and the ranks. Whoever is left ends everything when
+//! others die.
 #![forbid(unsafe_code)]
 
+mod allocation;
 mod args;
+mod binding;
 mod children;
+mod choice;
 mod control;
+mod credentials;
 mod environment;
 mod event;
 mod family;
 mod files;
+mod gds;
 mod guardian;
 mod host;
 mod input;
+mod input_copies;
 mod job;
 mod jobs;
 mod launch;
 mod link;
 mod log;
+mod monitor;
+mod nodes;
 mod outcome;
 mod output;
+mod placement;
+mod pty;
 mod pulls;
 mod query;
 mod random;
 mod reaper;
 mod record;
+mod report;
 mod say;
+mod server;
 mod session;
 mod signals;
 mod spawn;
 mod stale;
 mod strangers;
 mod streams;
+mod survival;
 mod terminal;
 mod threads;
+mod ties;
+mod usage;
+mod watcher;
 
 use std::process::ExitCode;
 
@@ -46,11 +63,20 @@ static COPIES: std::sync::RwLock<()> = std::sync::RwLock::new(());
 fn main() -> ExitCode {
     let cli = match args::Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
+        Err(told) if told.use_stderr() => {
+            say::say(&args::one_line(&told));
+            return ExitCode::from(outcome::SENSELESS);
+        }
         Err(told) => told.exit(),
     };
     let code = match cli.command {
-        args::Command::Run(_) => guardian::run(std::env::args_os().skip(2).collect()),
-        args::Command::Launch(launch) => launch::run(launch),
+        args::Command::Run(run) => {
+            cli.notes.iter().for_each(|note| say::say(note));
+            guardian::run(cli.words, &run)
+        }
+        args::Command::Launch(launch) => launch::run(*launch),
+        args::Command::Gds(asked) => gds::run(asked),
+        args::Command::Node(node) => nodes::server::run(*node),
     };
     match code {
         Ok(code) => ExitCode::from(code),

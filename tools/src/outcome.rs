@@ -3,21 +3,22 @@
 //! The first thing that goes wrong decides. Later ones may be our own doing (the signals that end the other
 //! ranks) or its consequence, and says nothing.
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use nix::errno::Errno;
+use nix::sys::signal::Signal;
 
 use crate::signals;
 
 /// The status of a job that ran past `--timeout`, as of timeout(1).
 const TIMED_OUT: u8 = 124;
 /// The status for a program that cannot be executed, and for one that is not there, as of every shell.
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+pub const NOT_EXECUTABLE: u8 = 126;
+pub const NOT_FOUND: u8 = 127;
+/// The status for a command line, or a file that it names, that makes no sense.
+pub const SENSELESS: u8 = 2;
 /// The status for what is our own failure, and for a rank that ended well but left its peers waiting.
-const FAILURE: u8 = 1;
+pub const FAILURE: u8 = 1;
 
 /// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +57,12 @@ enum Cause {
     Aborted(ProcName, i32, String),
     NotStarted(ProcName, u8, String),
     TimedOut(Duration),
+    StartTimedOut(Duration),
     Killed(i32),
+    Outlasted(i32),
+    Dismissed(End),
     GuardianGone,
+    Unread,
     Broken(String),
 }
 
@@ -66,17 +71,41 @@ enum Cause {
 pub struct Outcome {
     cause: Option<Cause>,
     sent: Vec<i32>,
+    /// True if jobs that have nothing to do with it go on.
+    is_partial: bool,
+    /// Exit status of the first job of a rank that has failed alone.
+    of_child: Option<u8>,
 }
 
 impl Outcome {
-    /// Returns whether something went wrong, so that the job has to end.
+    /// Returns whether something went wrong, so that everything has to end.
     pub fn is_decided(&self) -> bool {
-        self.cause.is_some()
+        self.cause.is_some() && !self.is_partial
+    }
+
+    /// Jobs that have nothing to do with what went wrong go on.
+    pub fn spare_others(&mut self) {
+        self.is_partial = true;
+    }
+
+    /// An outcome of a job that fails alone.
+    pub fn beside(&self) -> Self {
+        Self { sent: self.sent.clone(), ..Self::default() }
+    }
+
+    /// A job that a rank has started has failed alone.
+    pub fn child_failed(&mut self, code: u8) {
+        self.of_child.get_or_insert(code);
     }
 
     /// The user sent a signal, which was passed on.
     pub fn was_sent(&mut self, signal: i32) {
         self.sent.push(signal);
+    }
+
+    /// Returns whether the user has sent the signal that has ended a process.
+    pub fn is_answer(&self, end: End) -> bool {
+        matches!(end, End::Signal(signal) if self.sent.contains(&signal))
     }
 
     /// A rank ended. One that has called Init and not Finalize leaves its peers waiting, so that even a good exit is
@@ -94,21 +123,20 @@ impl Outcome {
         self.decide(Cause::Aborted(who, status, message));
     }
 
-    /// A rank's program is not there or cannot be executed, or the system would not start it.
-    pub fn not_started(&mut self, who: ProcName, error: &std::io::Error, program: &str) {
-        use nix::libc::{EACCES, EISDIR, ENOENT, ENOEXEC, ENOTDIR};
-        let code = match error.raw_os_error() {
-            Some(ENOENT | ENOTDIR) => NOT_FOUND,
-            Some(EACCES | EISDIR | ENOEXEC) => NOT_EXECUTABLE,
-            _ => FAILURE,
-        };
-        self.decide(Cause::NotStarted(who, code, format!("{program}: {}", describe(error))));
+    /// A rank's program or directory is not there or cannot be used, or the system would not start it: the status for
+    /// that, and an explanation.
+    pub fn not_started(&mut self, who: ProcName, (code, why): (u8, String)) {
+        self.decide(Cause::NotStarted(who, code, why));
     }
 
-    /// The directory to run in cannot be entered.
-    pub fn no_directory(&mut self, who: ProcName, directory: &Path, error: &std::io::Error) {
-        let text = format!("cannot run in {}: {}", directory.display(), describe(error));
-        self.decide(Cause::NotStarted(who, FAILURE, text));
+    /// Nobody reads our output any more.
+    pub fn unread(&mut self) {
+        self.decide(Cause::Unread);
+    }
+
+    /// A rank cannot be started anew.
+    pub fn not_restarted(&mut self, who: ProcName, error: String) {
+        self.decide(Cause::NotStarted(who, FAILURE, error));
     }
 
     /// The time allowed is over.
@@ -116,9 +144,27 @@ impl Outcome {
         self.decide(Cause::TimedOut(limit));
     }
 
+    /// The time allowed for the start is over.
+    pub fn start_timed_out(&mut self, limit: Duration) {
+        self.decide(Cause::StartTimedOut(limit));
+    }
+
     /// The user insisted on a signal, and everything is killed.
     pub fn killed(&mut self, signal: i32) {
         self.decide(Cause::Killed(signal));
+    }
+
+    /// Some have not ended in spite of a signal that asks for it, and are killed.
+    pub fn outlasted(&mut self, signal: i32) {
+        self.decide(Cause::Outlasted(signal));
+    }
+
+    /// All of the first job has been ended because somebody asked for that; this is the end of its last process. One
+    /// that has ended well has done what it was asked for.
+    pub fn ended_on_request(&mut self, end: End) {
+        if end != End::Code(0) {
+            self.decide(Cause::Dismissed(end));
+        }
     }
 
     /// The guardian is gone: nobody will read the status.
@@ -132,18 +178,25 @@ impl Outcome {
     }
 
     fn decide(&mut self, cause: Cause) {
+        self.is_partial = false;
         self.cause.get_or_insert(cause);
     }
 
     /// The exit status of the whole job.
     pub fn code(&self) -> u8 {
         match &self.cause {
-            None => 0,
-            Some(Cause::Ended(_, End::Code(code))) => low_byte(*code),
-            Some(Cause::Ended(_, End::Signal(signal)) | Cause::Killed(signal)) => of_signal(*signal),
+            None => self.of_child.unwrap_or(0),
+            Some(Cause::Ended(_, End::Code(code)) | Cause::Dismissed(End::Code(code))) => low_byte(*code),
+            Some(
+                Cause::Ended(_, End::Signal(signal))
+                | Cause::Dismissed(End::Signal(signal))
+                | Cause::Killed(signal)
+                | Cause::Outlasted(signal),
+            ) => of_signal(*signal),
             Some(Cause::Aborted(_, status, _)) => low_byte(*status),
             Some(Cause::NotStarted(_, code, _)) => *code,
-            Some(Cause::TimedOut(_)) => TIMED_OUT,
+            Some(Cause::Unread) => of_signal(Signal::SIGPIPE as i32),
+            Some(Cause::TimedOut(_) | Cause::StartTimedOut(_)) => TIMED_OUT,
             Some(Cause::NoFinalize(_) | Cause::GuardianGone | Cause::Broken(_)) => FAILURE,
         }
     }
@@ -169,16 +222,20 @@ impl Outcome {
             }
             Cause::NotStarted(who, _, error) => format!("{who} could not be started: {error}"),
             Cause::TimedOut(limit) => format!("the job ran longer than {} s and was ended", limit.as_secs_f64()),
+            Cause::StartTimedOut(limit) => {
+                format!("not all ranks were started within {} s; the job was ended", limit.as_secs_f64())
+            }
             Cause::Killed(signal) => format!("{} was sent again; the job was killed", signals::name(*signal)),
+            Cause::Outlasted(signal) => format!("{} did not end all; the job was killed", signals::name(*signal)),
+            Cause::Dismissed(_) => "the job was ended by job control".to_owned(),
             Cause::GuardianGone => "the guardian of this job is gone; the job was killed".to_owned(),
+            Cause::Unread => {
+                let name = signals::name(Signal::SIGPIPE as i32);
+                format!("nobody reads the output any more ({name}); the job was ended")
+            }
             Cause::Broken(what) => what.clone(),
         })
     }
-}
-
-/// An error of the system in the system's words.
-fn describe(error: &std::io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned())
 }
 
 /// Returns the exit status that a shell shows for a process that a signal ended.
@@ -212,7 +269,6 @@ impl std::fmt::Display for ProcName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Error;
 
     fn who(rank: u32) -> ProcName {
         ProcName { job: 1, rank, node: "n".into(), pid: Some(100 + rank as i32) }
@@ -284,9 +340,24 @@ mod tests {
 
     #[test]
     fn what_cannot_be_started() {
-        let start = |errno: i32| outcome(|it| it.not_started(who(0), &Error::from_raw_os_error(errno), "prog")).0;
-        use nix::libc::{EACCES, EAGAIN, ENOENT, ENOEXEC};
-        assert_eq!([ENOENT, EACCES, ENOEXEC, EAGAIN].map(start), [127, 126, 126, 1]);
+        let (code, line) = outcome(|it| it.not_started(who(0), (NOT_FOUND, "prog: gone".into())));
+        assert_eq!((code, line.ends_with("could not be started: prog: gone")), (127, true), "{line}");
+    }
+
+    #[test]
+    fn output_that_nobody_reads_is_as_a_broken_pipe() {
+        let (code, line) = outcome(|it| {
+            it.unread();
+            it.ended(who(0), End::Signal(13), false);
+        });
+        assert_eq!((code, line.contains("SIGPIPE")), (141, true), "{line}");
+    }
+
+    #[test]
+    fn the_end_of_all_that_was_asked_for_shows_how_it_came() {
+        let (code, line) = outcome(|it| it.ended_on_request(End::Signal(9)));
+        assert_eq!((code, line.as_str()), (137, "the job was ended by job control"));
+        assert_eq!(outcome(|it| it.ended_on_request(End::Code(0))), (0, String::new()));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct LineStyle {
     /// Tag in front of each line.
     pub tag: String,
     pub format: LineFormat,
+    /// True if it is shown as it is written, in pieces.
+    pub is_raw: bool,
 }
 
 /// A rank's end of a stream.
@@ -121,15 +123,36 @@ impl Source {
                 self.give_out(lines);
             }
         }
+        if self.style.is_raw {
+            self.give_out_unfinished(lines);
+        }
+    }
+
+    /// Gives out the beginning of a line.
+    fn give_out_unfinished(&mut self, lines: &mut Vec<u8>) {
+        let is_begun = !self.unfinished.is_empty();
+        self.give_out(lines);
+        self.prompted |= is_begun;
     }
 
     /// Gives out what there is of the current line.
     fn give_out(&mut self, lines: &mut Vec<u8>) {
         if !self.unfinished.is_empty() {
             let goes_on = std::mem::take(&mut self.prompted);
-            let LineStyle { source, stream, tag, format } = &self.style;
+            let LineStyle { source, stream, tag, format, .. } = &self.style;
             format.show(Origin { source, stream, tag }, &self.unfinished, goes_on, lines);
             self.unfinished.clear();
+        }
+    }
+
+    /// Gives out the last line. One without an end is given it where another form than its bytes is wanted, so that the
+    /// form of the next line begins a line.
+    fn finish(&mut self, lines: &mut Vec<u8>) {
+        let is_open = self.prompted || !self.unfinished.is_empty();
+        self.give_out(lines);
+        self.prompted = false;
+        if is_open && (!self.style.tag.is_empty() || self.style.format != LineFormat::default()) {
+            lines.push(b'\n');
         }
     }
 }
@@ -294,9 +317,7 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: OutputReceive
         let ready = wait(&fed.woken, sources, waits)?;
         let Some((&is_told, ready)) = ready.split_first().or(finishing.then_some((&false, &[][..]))) else {
             for source in sources.iter_mut() {
-                let is_prompt = !source.unfinished.is_empty();
-                source.give_out(&mut lines);
-                source.prompted |= is_prompt;
+                source.give_out_unfinished(&mut lines);
             }
             sink.write(&lines)?;
             lines.clear();
@@ -321,7 +342,7 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: OutputReceive
                 // It has ended, or cannot be read, which is as good.
                 _ => {
                     source.hand_over(&[]);
-                    source.give_out(&mut lines);
+                    source.finish(&mut lines);
                     return false;
                 }
             }
@@ -369,7 +390,7 @@ mod tests {
 
     fn style(tag: &str) -> LineStyle {
         let source = Proc::new(Nspace::new("run@1").unwrap(), Rank(0));
-        LineStyle { source, stream: "stdout", tag: tag.into(), format: LineFormat::default() }
+        LineStyle { source, stream: "stdout", tag: tag.into(), format: LineFormat::default(), is_raw: false }
     }
 
     /// Forwards what `script` writes into the pipes, one a source, and returns what came out.
@@ -415,7 +436,7 @@ mod tests {
     #[test]
     fn every_line_has_its_tag_once() {
         let out = forwarded(1, true, |mut ends| ends[0].write_all(b"a\n\nb").unwrap());
-        assert_eq!(String::from_utf8(out).unwrap(), "[0]a\n[0]\n[0]b");
+        assert_eq!(String::from_utf8(out).unwrap(), "[0]a\n[0]\n[0]b\n");
     }
 
     #[test]
@@ -446,7 +467,7 @@ mod tests {
             let block = vec![b'x'; 1 << 20];
             (0..20).for_each(|_| ends[0].write_all(&block).unwrap());
         });
-        assert_eq!(out.len(), (20 << 20) + 2 * "[0]".len());
+        assert_eq!(out.len(), (20 << 20) + 2 * "[0]".len() + 1);
     }
 
     #[test]

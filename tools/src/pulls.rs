@@ -22,6 +22,18 @@ struct Pull {
 pub struct Pulls {
     open: Mutex<Vec<Pull>>,
     server: OnceLock<Weak<Server>>,
+    others: OnceLock<Others>,
+}
+
+/// Hands output to the servers of other nodes.
+type Deliver = dyn Fn(&Proc, Channels, &[u8], &[Info]) + Send + Sync;
+
+struct Others(Box<Deliver>);
+
+impl std::fmt::Debug for Others {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Others")
+    }
 }
 
 /// A stream that may be pulled.
@@ -42,6 +54,11 @@ impl Pulls {
     pub fn lead_to(&self, server: &Arc<Server>) {
         // There is one server.
         let _ = self.server.set(Arc::downgrade(server));
+    }
+
+    /// Makes this the way to the servers of other nodes.
+    pub fn lead_on(&self, deliver: impl Fn(&Proc, Channels, &[u8], &[Info]) + Send + Sync + 'static) {
+        let _ = self.others.set(Others(Box::new(deliver)));
     }
 
     /// Somebody asks for output, or wants it no more.
@@ -75,6 +92,9 @@ impl PulledStream {
             let end = bytes.is_empty().then(|| Info::new(keys::IOF_COMPLETE, true));
             // It takes over at once, so that no more than this is on its way; one that has ended has nobody left to
             // tell.
+            if let Some(Others(deliver)) = self.pulls.others.get() {
+                deliver(&self.source, self.channel, bytes, end.as_slice());
+            }
             let _ = server.iof_deliver(&self.source, self.channel, bytes, end.as_slice()).wait();
         }
         is_ours

@@ -1,12 +1,16 @@
-//! Queries that only the launcher can answer: of processes, what has become of them; of jobs, how they are. The server
-//! adds what it knows itself (namespaces, process sets, job information).
+//! Queries that only the launcher can answer: of processes, what has become of them and what memory they take; of jobs,
+//! how they are; of the machine, what is free. The server adds what it knows itself (namespaces, process sets, job
+//! information).
 use std::time::Instant;
 
-use instanton::data::{DataArray, DataType, Info, Key, Proc, Query, Status, Text, Value, keys};
+use instanton::data::constants::proc_state::PROC_STATE_UNTERMINATED;
+use instanton::data::{DataArray, DataType, Info, Key, Proc, ProcInfo, Query, Rank, Status, Text, Value, keys};
 use instanton::server::{Completion, Infos};
+use nix::unistd::Pid;
 
+use crate::allocation::Allocations;
 use crate::jobs::{Jobs, LiveJob};
-use crate::spawn;
+use crate::{spawn, usage};
 
 /// Query of a rank, and the way back.
 #[derive(Debug)]
@@ -21,14 +25,22 @@ pub struct Request {
 
 impl Request {
     /// Answers it.
-    pub fn answer(self, jobs: &Jobs, limit: Option<Instant>) {
+    pub fn answer(self, jobs: &Jobs, allocations: &Allocations, limit: Option<Instant>) {
+        // The server knows none of them either, or would not have asked.
+        if self.queries.iter().flat_map(|query| &query.qualifiers).any(is_unserved) {
+            return self.done.complete(Err(Status::ERR_NOT_SUPPORTED));
+        }
         let infos = self.queries.iter().flat_map(|query| {
             let live = query.about(&self.asker).and_then(|about| jobs.get(jobs.number(&about.nspace)?));
+            let rank = query.about(&self.asker).map(|about| about.rank);
             let known = move |key: &_| {
                 let key = Key::new(key).ok()?;
                 let value = match key.as_str()? {
                     keys::QUERY_NAMESPACE_INFO if query.qualifiers.is_empty() => namespaces(jobs.all()),
                     keys::QUERY_NAMESPACE_INFO => namespaces([live?]),
+                    keys::QUERY_AVAILABLE_SLOTS => free_slots(jobs, allocations),
+                    keys::QUERY_MEMORY_USAGE => usage::memory(&pids(live?, rank?), query)?,
+                    keys::PROC_PID => Value::Pid(pids(live?, rank?).first()?.1.as_raw()),
                     key => known(key, live, limit)?,
                 };
                 Some(Info { key, flags: 0, value })
@@ -39,6 +51,50 @@ impl Request {
         // The server knows the rest, or says that nobody does.
         self.done.complete(Ok((Status::ERR_PARTIAL_SUCCESS, infos)));
     }
+}
+
+/// Returns whether a qualifier is required that changes nothing here.
+fn is_unserved(qualifier: &Info) -> bool {
+    const SERVED: [&str; 11] = [
+        keys::PROCID,
+        keys::NSPACE,
+        keys::JOBID,
+        keys::RANK,
+        keys::USERID,
+        keys::GRPID,
+        keys::TIMEOUT,
+        keys::QUERY_REFRESH_CACHE,
+        keys::QUERY_LOCAL_ONLY,
+        keys::QUERY_REPORT_AVG,
+        keys::QUERY_REPORT_MINMAX,
+    ];
+    // Those of job information and of sets are the server's to look at.
+    const OF_SERVER: [&str; 10] = [
+        keys::SESSION_INFO,
+        keys::JOB_INFO,
+        keys::APP_INFO,
+        keys::NODE_INFO,
+        keys::SESSION_ID,
+        keys::APPNUM,
+        keys::NODEID,
+        keys::HOSTNAME,
+        keys::PSET_NAME,
+        keys::GROUP_ID,
+    ];
+    qualifier.is_required() && !SERVED.iter().chain(&OF_SERVER).any(|key| qualifier.key == *key)
+}
+
+/// Returns the processes of a job that run, or the one of that rank.
+fn pids(live: &LiveJob, rank: Rank) -> Vec<(Proc, Pid)> {
+    let wanted = |info: &ProcInfo| info.pid > 0 && (!rank.is_process() || info.proc.rank == rank);
+    let running = live.table().filter(|info| info.state < PROC_STATE_UNTERMINATED).filter(wanted);
+    running.map(|info| (info.proc.clone(), Pid::from_raw(info.pid))).collect()
+}
+
+/// Slots of the session that no rank of a job holds, and no allocation.
+fn free_slots(jobs: &Jobs, allocations: &Allocations) -> Value {
+    let free = u64::from(jobs.free_slots()).saturating_sub(allocations.slots());
+    Value::Uint32(u32::try_from(free).unwrap_or(u32::MAX))
 }
 
 /// The name and the command line of each job.
@@ -59,6 +115,7 @@ fn known(key: &str, live: Option<&LiveJob>, limit: Option<Instant>) -> Option<Va
         }
         keys::QUERY_JOB_STATUS => Some(live?.status().into()),
         keys::QUERY_SPAWN_SUPPORT => Some(Value::string(spawn::served().join(","))),
+        keys::QUERY_STORAGE_LIST => Some(Value::string(usage::storage().join(","))),
         keys::QUERY_DEBUG_SUPPORT => Some(Value::string(spawn::STOPS.join(","))),
         keys::TIME_REMAINING => {
             let left = limit?.saturating_duration_since(Instant::now()).as_secs();

@@ -1,8 +1,8 @@
-//! The reaper: the process between the guardian and the launcher, which comes after the launcher's death.
+//! The reaper: the process between the [watcher](crate::watcher) and the launcher, which comes after the launcher's
+//! death.
 //!
-//! It is the guardian's child, a copy of it, and the launcher's parent. Nobody knows it and it does nothing but wait, so
-//! that guardian and launcher can both be killed and somebody is still there: a subreaper, which every process of the
-//! run belongs to then.
+//! It is the watcher's child, a copy of it, and the launcher's parent. Nobody knows it and it does nothing but wait: a
+//! subreaper, which every process of the run belongs to when the launcher is gone.
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use instanton::internal::sys::birth;
-use instanton::internal::sys::process::{await_child, take_child};
+use instanton::internal::sys::process::{self, await_child, take_child};
 use nix::unistd::{Pid, setpgid};
 
 use crate::outcome::{End, of_signal};
@@ -21,7 +21,7 @@ use crate::{family, record, signals, stale};
 /// Runs a launcher, whose end of the link this is. Returns the status to exit with.
 pub fn run(session: &Session, link: OwnedFd, input: Stdio, arguments: Vec<OsString>) -> Result<u8> {
     // Neither its name nor its group is the guardian's: what kills by these does not kill both.
-    nix::sys::prctl::set_name(c"inst-reaper")?;
+    process::call_this("inst-reaper");
     setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
     family::adopt_orphans().context("cannot become a subreaper")?;
     let code = watch(session, link, input, arguments);
@@ -33,11 +33,15 @@ fn watch(session: &Session, link: OwnedFd, input: Stdio, arguments: Vec<OsString
     let _alive = session.create()?;
     let launcher = start(session, link, input, arguments)?;
     stale::clear(session.place());
-    let launcher = launcher.id() as i32;
+    end_of(launcher.id() as i32).map(code)
+}
+
+/// Takes all children that end until a certain one has ended. Returns how that has.
+pub fn end_of(child: i32) -> Result<End> {
     loop {
         let lost = "the launcher is lost";
         match take_child(Some(await_child().context(lost)?)).context(lost)? {
-            Some((pid, status)) if pid == launcher => return Ok(code(End::of(status))),
+            Some((pid, status)) if pid == child => return Ok(End::of(status)),
             _ => {}
         }
     }

@@ -4,9 +4,9 @@
 //! Reaper and launcher hold a lock on it (flock) as long as they live, however they end. The launcher appends each
 //! clean-up that a rank registers: four bytes of length (little-endian) and an archive of the attributes. Whoever comes
 //! after a launcher that was killed does those clean-ups; a launcher that has done them itself empties the record.
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -45,8 +45,7 @@ impl Record {
 
     /// Opens the record that another process of the run has created.
     pub fn open(session: &Path) -> Result<Self> {
-        let open = |name| File::options().append(true).custom_flags(O_NOFOLLOW).open(session.join(name));
-        let file = open(NAME).or_else(|_| open(UNLOCKED));
+        let file = open_own(session, File::options().append(true));
         Self::of(file.with_context(|| format!("cannot open the record in {}", session.display()))?)
     }
 
@@ -86,8 +85,18 @@ pub fn clean_up(session: &Path) {
 
 /// Returns the clean-ups in the record of a session, up to one that was cut short.
 fn clean_ups(session: &Path) -> Vec<Vec<Info>> {
-    let open = |name| File::options().read(true).custom_flags(O_NOFOLLOW).open(session.join(name));
-    open(NAME).or_else(|_| open(UNLOCKED)).map(|file| read(BufReader::new(file))).unwrap_or_default()
+    open_own(session, File::options().read(true)).map(|file| read(BufReader::new(file))).unwrap_or_default()
+}
+
+/// Opens the record of a session, under whichever of its names. One of another user is none: who owns the place that
+/// sessions lie in could put it there, and name files of ours in it.
+fn open_own(session: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.custom_flags(O_NOFOLLOW);
+    let file = options.open(session.join(NAME)).or_else(|_| options.open(session.join(UNLOCKED)))?;
+    match file.metadata()?.uid() == getuid().as_raw() {
+        true => Ok(file),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
 }
 
 /// Reads entries.
@@ -127,6 +136,12 @@ mod tests {
             assert_eq!(read(&bytes[..bytes.len() - cut]), calls[..2]);
         }
         assert!(read(&[0xff; 64][..]).is_empty());
+        if getuid().is_root() {
+            let own = |user| std::os::unix::fs::chown(session.join(NAME), Some(user), None).unwrap();
+            own(65534);
+            assert!(clean_ups(&session).is_empty() && Record::open(&session).is_err(), "another user has put it there");
+            own(0);
+        }
         launchers.clear();
         assert!(clean_ups(&session).is_empty());
         // Either of them says that the run lives.

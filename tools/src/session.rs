@@ -66,10 +66,20 @@ impl Session {
         Record::create(&self.top)
     }
 
-    /// Makes the directories of a job of so many ranks.
-    pub fn create_job(&self, job: u32, ranks: u32) -> Result<()> {
+    /// The directories of a node: our own is the first one's.
+    pub fn of_node(&self, node: u32) -> Self {
+        if node == 0 { self.clone() } else { Self { top: self.top.join(format!("node{node}")) } }
+    }
+
+    /// Makes the directory of a node.
+    pub fn create_node(&self, node: u32) -> Result<()> {
+        make(self.of_node(node).top())
+    }
+
+    /// Makes the directories of a job with these ranks.
+    pub fn create_job(&self, job: u32, ranks: impl IntoIterator<Item = u32>) -> Result<()> {
         make(&self.job(job))?;
-        (0..ranks).try_for_each(|rank| make(&self.rank(job, rank)))
+        ranks.into_iter().try_for_each(|rank| make(&self.rank(job, rank)))
     }
 
     /// Removes the whole tree, following no link. A file that is gone already is no error, nor is one that never was,

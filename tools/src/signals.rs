@@ -1,9 +1,11 @@
 //! The signals that a user may send to a job, and their names.
 use anyhow::{Context, Result};
+use clap::Args;
 use nix::sys::signal::{SigSet, Signal};
 
-/// Passed on to every rank. Their effect on a rank is its own affair; see the guardian for the second SIGINT.
-const FORWARDED: [Signal; 8] = [
+/// Passed on to every rank. Their effect on a rank is its own affair, but for SIGTERM, which ends the run; see the
+/// guardian for the second SIGINT.
+const FORWARDED: [Signal; 10] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -12,11 +14,49 @@ const FORWARDED: [Signal; 8] = [
     Signal::SIGUSR2,
     Signal::SIGTSTP,
     Signal::SIGCONT,
+    // Open MPI's launchers pass these on as well.
+    Signal::SIGABRT,
+    Signal::SIGALRM,
 ];
 
-/// From here on those signals, and SIGCHLD, are waited for instead of doing what they do.
-pub fn take_over() -> Result<SigSet> {
-    let mut set: SigSet = FORWARDED.into_iter().collect();
+/// Options about signals.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Signals")]
+pub struct SignalOptions {
+    /// Pass these signals on to the ranks as well, by name or number, such as WINCH,URG; none: pass on nothing
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read)]
+    forward_signals: Vec<Option<Signal>>,
+}
+
+/// Reads a signal that can be passed on; none for `none`.
+fn read(text: &str) -> Result<Option<Signal>, String> {
+    let name = text.trim().to_ascii_uppercase();
+    if name == "NONE" {
+        return Ok(None);
+    }
+    let named = |name: &str| name.parse::<Signal>().ok();
+    let number = || name.parse().ok().and_then(|number: i32| Signal::try_from(number).ok());
+    let signal = named(&name).or_else(|| named(&format!("SIG{name}"))).or_else(number);
+    match signal.ok_or_else(|| format!("`{text}` is no signal; they are called as SIGUSR1, USR1 or 10"))? {
+        // Two that nobody can catch, one that we live by, and those of a program's own faults.
+        Signal::SIGKILL
+        | Signal::SIGSTOP
+        | Signal::SIGCHLD
+        | Signal::SIGSEGV
+        | Signal::SIGBUS
+        | Signal::SIGILL
+        | Signal::SIGFPE => Err(format!("{text} cannot be passed on")),
+        signal => Ok(Some(signal)),
+    }
+}
+
+/// From here on those signals, as the user wants them, and SIGCHLD are waited for instead of doing what they do.
+pub fn take_over(options: &SignalOptions) -> Result<SigSet> {
+    let SignalOptions { forward_signals: named } = options;
+    let mut set: SigSet = match named.contains(&None) {
+        true => SigSet::empty(),
+        false => FORWARDED.into_iter().chain(named.iter().copied().flatten()).collect(),
+    };
     set.add(Signal::SIGCHLD);
     set.thread_block().context("cannot block signals")?;
     Ok(set)
@@ -43,9 +83,23 @@ pub fn name(number: i32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_are_read_by_name_and_number() {
+        assert_eq!(
+            ["WINCH", "sigurg", "28"].map(read),
+            [Signal::SIGWINCH, Signal::SIGURG, Signal::SIGWINCH].map(|s| Ok(Some(s)))
+        );
+        assert_eq!(read("None"), Ok(None));
+        for bad in ["", "SIGMOON", "0", "9", "kill", "SIGSTOP", "-1"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
     #[test]
     fn signals_have_names_and_real_time_ones_numbers() {
-        assert_eq!(super::name(11), "signal 11 (SIGSEGV)");
-        assert_eq!(super::name(40), "signal 40");
+        assert_eq!(name(11), "signal 11 (SIGSEGV)");
+        assert_eq!(name(40), "signal 40");
     }
 }

@@ -2,14 +2,20 @@
 //!
 //! A request is one job with as many applications as it has. All of it starts, or nothing of it stays. Everything runs
 //! on this machine and is forwarded to our output, and to the job's parent as far as that wants it. Attributes about
-//! mapping and binding are hints that change nothing, and may be required where they are true of every job.
+//! mapping and binding are read as the options of the command line are; one that is not understood is a hint that
+//! changes nothing, unless it is required.
+use std::path::Path;
+
 use instanton::data::{App, Channels, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::internal::message::lines::LineFormat;
 use instanton::launch::{self, AppSpec, TimeLimits};
 use instanton::server::Completion;
 
 use crate::files::Files;
-use crate::job::{StreamOptions, Tags};
+use crate::job::{Job, ProcessSet, StreamOptions, Tags};
+use crate::placement::{Binding, Mapping, Policy};
+use crate::survival::Survival;
+use crate::ties::Tells;
 
 /// A rank's spawn request, and the way back to it.
 #[derive(Debug)]
@@ -25,10 +31,12 @@ pub struct Request {
 }
 
 /// Attributes that are served when they are required, besides those that [every launcher](launch::SERVED) serves.
-const MORE: [&str; 12] = [
+const MORE: [&str; 23] = [
     keys::FWD_STDIN,
     keys::STDIN_TGT,
     keys::IOF_TAG_DETAILED_OUTPUT,
+    keys::IOF_RANK_OUTPUT,
+    keys::IOF_OUTPUT_RAW,
     keys::IOF_OUTPUT_TO_FILE,
     keys::OUTPUT_TO_FILE,
     keys::IOF_OUTPUT_TO_DIRECTORY,
@@ -38,6 +46,15 @@ const MORE: [&str; 12] = [
     keys::OUTPUT_NOCOPY,
     keys::DEBUG_STOP_IN_INIT,
     keys::DEBUG_STOP_IN_APP,
+    keys::JOB_CONTINUOUS,
+    keys::JOB_RECOVERABLE,
+    keys::MAX_RESTARTS,
+    keys::SPAWN_CHILD_SEP,
+    keys::NOTIFY_JOB_EVENTS,
+    keys::NOTIFY_PROC_TERMINATION,
+    keys::NOTIFY_PROC_ABNORMAL_TERMINATION,
+    keys::PSET_NAME,
+    keys::SET_SESSION_CWD,
 ];
 
 /// Keys by which processes stop for a debugger: their library in Init, or they themselves where they like.
@@ -49,27 +66,99 @@ pub fn served() -> Vec<&'static str> {
 }
 
 impl Request {
-    /// The applications to plan; `node` is this machine's name, and `bound` says whether ranks are bound to cores.
+    /// The applications to plan; `node` is this machine's name, and `session` is the directory of the run. Processes that are to run in the session's directory do so whatever else is
+    /// said.
     ///
     /// # Errors
     /// As [`launch::read`]; `ERR_BAD_PARAM` for files without a name.
-    pub fn specs(&self, node: &str, bound: bool) -> Result<Vec<AppSpec>, Status> {
+    pub fn specs(&self, node: &str, session: &Path) -> Result<Vec<AppSpec>, Status> {
         if !Files::are_named(&self.info) {
             return Err(Status::ERR_BAD_PARAM);
         }
-        let serves = |info: &Info| MORE.iter().any(|key| info.key == *key) || is_true_anyway(info, bound);
-        launch::read(&self.info, &self.apps, node, serves)
+        let serves = |info: &Info| MORE.iter().any(|key| info.key == *key) || is_placement(info);
+        let mut specs = launch::read(&self.info, &self.apps, node, serves)?;
+        for (spec, app) in specs.iter_mut().zip(&self.apps) {
+            let wanted = app.info.find(keys::SET_SESSION_CWD).or_else(|| self.info.find(keys::SET_SESSION_CWD));
+            if wanted.is_some_and(Info::is_true) {
+                spec.wdir = Some(session.to_owned());
+            }
+        }
+        Ok(specs)
+    }
+
+    /// The policy of placement: as the attributes say. Jobs that say nothing are bound as those of the run are, and share
+    /// processors that are taken.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` for an attribute that is required and says what is unknown here.
+    pub fn policy(&self, run: &Policy) -> Result<Policy, Status> {
+        let infos = self.infos();
+        let mut said = infos.iter().filter(|info| is_placement(info)).peekable();
+        let mut policy = Policy { by_thread: run.by_thread, ..Policy::default() };
+        if said.peek().is_none() {
+            policy.binding = Binding { to: Some(run.binds()), overloads: true, ..run.binding };
+            policy.per_rank = run.per_rank;
+            return Ok(policy);
+        }
+        for info in said {
+            let mut changed = policy.clone();
+            let text = info.value.as_str().unwrap_or_default();
+            let read = match info.key.as_str() {
+                Some(keys::MAPBY) => changed.map_by(text),
+                Some(keys::RANKBY) => changed.rank_by(text),
+                _ => changed.bind_to(text),
+            };
+            // There is nobody to read a file for.
+            let is_read = read.is_ok() && !matches!(changed.mapping, Mapping::RankFile | Mapping::Sequence);
+            match is_read {
+                true => policy = changed,
+                false if info.is_required() => return Err(Status::ERR_NOT_SUPPORTED),
+                false => {}
+            }
+        }
+        Ok(policy)
     }
 
     /// Information for the server about the job besides its plan: changes of its processes' environment, and whether it
     /// is connected with its parent.
-    pub fn said(&self) -> Vec<Info> {
+    fn said(&self) -> Vec<Info> {
         let mut said = launch::environment(&self.info, &self.apps);
-        let apart = |info: &[Info]| info.is_set(keys::COSPAWN_APP);
-        let is_apart = apart(&self.info) || self.apps.iter().all(|app| apart(&app.info));
-        said.extend(is_apart.then(|| Info::new(keys::COSPAWN_APP, true)));
+        said.extend(self.is_apart().then(|| Info::new(keys::COSPAWN_APP, true)));
         said.extend(STOPS.into_iter().filter_map(|key| Some(Info::new(key, self.stopped(key)?))));
         said
+    }
+
+    /// Returns whether it is to be a job apart from its parent's.
+    fn is_apart(&self) -> bool {
+        let apart = |info: &[Info]| info.is_set(keys::COSPAWN_APP);
+        apart(&self.info) || self.apps.iter().all(|app| apart(&app.info))
+    }
+
+    /// Completes the plan of a job with its parent's wishes.
+    ///
+    /// # Errors
+    /// As [`Survival::read`].
+    pub fn complete(&self, job: &mut Job) -> Result<(), Status> {
+        let infos = self.infos();
+        job.wants = self.wants();
+        job.survival = Survival::read(&infos)?;
+        job.is_apart = self.is_apart();
+        job.is_independent = job.is_apart || infos.is_set(keys::SPAWN_CHILD_SEP);
+        job.is_non_pmi = infos.is_set(keys::NON_PMI);
+        job.said = self.said();
+        job.psets = self.psets();
+        Ok(())
+    }
+
+    /// Returns the process sets of the job: those that are named for all of it, and for its applications.
+    pub fn psets(&self) -> Vec<ProcessSet> {
+        let names = |info: &[Info]| -> Vec<_> {
+            let named = info.iter().filter(|info| info.key == keys::PSET_NAME);
+            named.filter_map(|info| info.value.as_text()).cloned().collect()
+        };
+        let of_app =
+            |app: &App| (u32::try_from(app.maxprocs).unwrap_or(0), [names(&self.info), names(&app.info)].concat());
+        ProcessSet::of_apps(self.apps.iter().map(of_app))
     }
 
     /// Returns the processes that are to stop: as is said of the job, or those of the applications of which it is said.
@@ -104,7 +193,7 @@ impl Request {
     }
 
     /// Returns its parent's wishes for its streams.
-    pub fn wants(&self) -> StreamOptions {
+    fn wants(&self) -> StreamOptions {
         let infos = self.infos();
         let channel = |key, channel| if infos.is_set(key) { channel } else { Channels::NONE };
         let rank = |info: &Info| match &info.value {
@@ -122,35 +211,31 @@ impl Request {
                 () if infos.is_set(keys::IOF_TAG_DETAILED_OUTPUT) => Tags::Detailed,
                 () if infos.is_set(keys::IOF_TAG_FULLNAME_OUTPUT) => Tags::Full,
                 () if is_set(keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT) => Tags::Short,
+                () if infos.is_set(keys::IOF_RANK_OUTPUT) => Tags::Rank,
                 () => Tags::None,
             },
             format: LineFormat::read(&infos),
             is_merged: is_set(keys::IOF_MERGE_STDERR_STDOUT, keys::MERGE_STDERR_STDOUT),
+            is_raw: infos.is_set(keys::IOF_OUTPUT_RAW),
             files: Files::read(&infos),
         }
     }
 
-    /// Returns whether its parent wants to hear of its end.
-    pub fn tells_parent(&self) -> bool {
-        let infos = self.infos();
-        infos.is_set(keys::NOTIFY_COMPLETION) && !infos.is_set(keys::EVENT_SILENT_TERMINATION)
+    /// Returns the events that its parent wants to hear of.
+    pub fn tells(&self) -> Tells {
+        Tells::read(&self.infos())
     }
 }
 
-/// Returns whether an attribute asks for what is so for every job of the run: one machine, ranks in order, and all
-/// bound or none.
-fn is_true_anyway(info: &Info, bound: bool) -> bool {
-    let asked = info.value.as_str().unwrap_or_default().to_ascii_lowercase();
-    match info.key.as_str().unwrap_or_default() {
-        keys::MAPBY | keys::RANKBY => ["slot", "node"].contains(&asked.as_str()),
-        keys::BINDTO => asked == if bound { "core" } else { "none" },
-        _ => false,
-    }
+/// Returns whether an attribute is about placement.
+fn is_placement(info: &Info) -> bool {
+    [keys::MAPBY, keys::RANKBY, keys::BINDTO].iter().any(|key| info.key == *key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::Kind;
     use instanton::data::Text;
 
     fn request(info: Vec<Info>) -> Request {
@@ -187,7 +272,7 @@ mod tests {
         let (both, merge) = ([keys::FWD_STDOUT, keys::NOTIFY_COMPLETION], keys::MERGE_STDERR_STDOUT);
         let of_app = |mut request: Request| {
             request.apps[0].info = both.iter().chain([&merge]).map(|key| Info::new(key, true)).collect();
-            (request.wants().output, request.wants().is_merged, request.tells_parent())
+            (request.wants().output, request.wants().is_merged, request.tells().completion)
         };
         assert_eq!(of_app(request(vec![])), (Channels::STDOUT, true, true));
         let other = both.map(|key| Info::new(key, false));
@@ -196,9 +281,18 @@ mod tests {
         assert!(!of_app(request(silent)).2, "it ends without a word");
         let required = [(keys::MAPBY, "slot"), (keys::RANKBY, "NODE"), (keys::BINDTO, "none")];
         let required = required.map(|(key, value)| Info::new(key, value).required());
-        assert!(request(required.to_vec()).specs("n", false).is_ok());
-        assert!(request(required.to_vec()).specs("n", true).is_err());
+        assert!(request(required.to_vec()).specs("n", Path::new("/s")).is_ok());
+        let policy =
+            |infos: &[Info]| request(infos.to_vec()).policy(&Policy { per_rank: Some(2), ..Policy::default() });
+        assert_eq!(policy(&required).map(|policy| policy.binds()), Ok(None));
+        let bound = policy(&[]).unwrap();
+        assert_eq!((bound.binds(), bound.per_rank, bound.binding.overloads), (Some(Kind::Core), Some(2), true));
+        let numa = [Info::new(keys::MAPBY, "numa:pe=2").required(), Info::new(keys::RANKBY, "moon")];
+        assert_eq!(policy(&numa).map(|policy| policy.mapping), Ok(Mapping::By(Kind::Numa)));
+        assert_eq!(policy(&[Info::new(keys::BINDTO, "moon").required()]), Err(Status::ERR_NOT_SUPPORTED));
+        let inside = [Info::new(keys::SET_SESSION_CWD, true).required()];
+        assert_eq!(request(inside.to_vec()).specs("n", Path::new("/s")).unwrap()[0].wdir, Some("/s".into()));
         let nameless = Info::new(keys::OUTPUT_TO_FILE, "");
-        assert_eq!(request(vec![nameless]).specs("n", false).err(), Some(Status::ERR_BAD_PARAM));
+        assert_eq!(request(vec![nameless]).specs("n", Path::new("/s")).err(), Some(Status::ERR_BAD_PARAM));
     }
 }

@@ -1,4 +1,4 @@
-//! Stale sessions: guardian, reaper and launcher were killed together, and their session directory was left.
+//! Stale sessions: all four processes of a run were killed together, and their session directory was left.
 //!
 //! Cleared is what is provably of a run that is over: a directory of our user, named as a session of our user is, with
 //! a record of our user in it that nobody holds locked. No link is followed.

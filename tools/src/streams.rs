@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use crate::input::Inputs;
+use crate::input_copies::InputCopies;
 use crate::output::OutputSender;
 use crate::pulls::Pulls;
 use crate::strangers::Strangers;
@@ -13,8 +14,10 @@ pub struct Streams {
     pub feeds: [OutputSender; 2],
     /// Pulls of their output.
     pub pulls: Arc<Pulls>,
-    /// Standard input.
+    /// Standard input that is pushed to ranks.
     pub inputs: Arc<Inputs>,
+    /// Our own standard input, for ranks that all read it.
+    pub copies: Arc<InputCopies>,
     /// Ranks that have not attached; their output shows that they live.
     pub strangers: Arc<Strangers>,
 }

@@ -45,7 +45,7 @@ fn streams_are_kept_apart_and_tagged_on_request() {
     out.sort_unstable();
     assert!(ended.stdout.contains("[0]<stdout>: out\n") && ended.stdout.contains("[1]<stdout>: out\n"), "{ended:?}");
     assert!(ended.stderr.contains("[0]<stderr>: err\n") && ended.stderr.contains("[1]<stderr>: err\n"), "{ended:?}");
-    assert!(ended.stdout.contains("[0]<stdout>: rest") && ended.stdout.contains("[1]<stdout>: rest"), "{ended:?}");
+    assert!(ended.stdout.contains("[0]<stdout>: rest\n") && ended.stdout.contains("[1]<stdout>: rest\n"), "{ended:?}");
 }
 
 #[test]
@@ -59,13 +59,54 @@ fn lines_have_the_time_in_front_or_are_elements_of_xml() {
         first.starts_with("<stdout nspace=\"instanton-") && first.ends_with("@1\" rank=\"0\">a &lt; b</stdout>"),
         "{ended:?}"
     );
-    assert!(rest.ends_with(">rest</stdout>"), "{ended:?}");
+    assert!(rest.ends_with(">rest</stdout>\n"), "{ended:?}");
 }
 
 #[test]
 fn a_last_line_without_an_end_is_kept_as_it_is() {
     assert_eq!(script(1, "printf 'a\\nb'").stdout, "a\nb");
     assert_eq!(script(3, "printf x").stdout, "xxx");
+}
+
+#[test]
+fn a_rank_with_a_terminal_loses_nothing_when_it_is_killed() {
+    // Python buffers what it writes into a pipe, and writes line by line to a terminal.
+    let script = "import os, sys; print('greeting', sys.stdout.isatty()); os.kill(os.getpid(), 9)";
+    let Ok(_) = Command::new("python3").arg("--version").output() else {
+        return println!("SKIPPED a_rank_with_a_terminal_loses_nothing_when_it_is_killed: there is no python3");
+    };
+    for _ in 0..5 {
+        let ended = run(["-n", "1", "--pty", "python3", "-c", script]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(137), "greeting True\n"), "{ended:?}");
+    }
+    let ended = run([
+        "-n",
+        "2",
+        "--pty",
+        "--merge-stderr-to-stdout",
+        "sh",
+        "-c",
+        "printf 'a\\tb\\n' >&2; head -c 300000 /dev/zero",
+    ]);
+    assert_eq!((ended.code, ended.stdout.len(), ended.stderr.as_str()), (Some(0), 2 * 300_004, ""));
+}
+
+#[test]
+fn a_full_output_is_a_failure() {
+    let ended = Job::in_shell("\"$0\" run -n 1 echo words > /dev/full; echo $?").finish();
+    assert_eq!(ended.stdout, "1\n");
+    assert!(ended.stderr.contains("cannot write the output of the ranks"), "{ended:?}");
+}
+
+#[test]
+fn output_that_nobody_reads_is_a_failure() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
+    let script = "trap '' PIPE; echo words; exit 0";
+    let output = command.args(["run", "-n", "1", "sh", "-c", script]).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(141), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nobody reads the output"), "{output:?}");
 }
 
 #[test]

@@ -88,6 +88,57 @@ fn who_is_killed_on_request_has_not_failed() {
 }
 
 #[test]
+fn a_job_that_is_killed_on_request_as_a_whole_shows_it_in_its_status() {
+    let ended = two(&["end"]);
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert!(ended.stderr.contains("the job was ended by job control"), "{ended:?}");
+}
+
+#[test]
+fn a_token_of_one_rank_is_known_to_be_its_own() {
+    assert_prints(&["token"], &["PMIX_SUCCESS: of rank Some(0); forged: PMIX_ERR_INVALID_CRED"]);
+}
+
+#[test]
+fn applications_are_in_process_sets_that_collectives_and_groups_take_for_their_members() {
+    let program = services();
+    let words = ["-n", "2", "--pset", "a", &program, "sets", ":", "--pset", "b", "--pset", "a", &program, "sets", ":"];
+    let ended = run(words.into_iter().chain([program.as_str(), "sets"]));
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let mut lines: Vec<_> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    // The groups of them count as well.
+    let said = [(0, r#"["a"]"#), (1, r#"["a"]"#), (2, r#"["a", "b"]"#), (3, "[]")];
+    let said = said.map(|(rank, sets)| format!("rank {rank} is in {sets}, 4 in all"));
+    assert_eq!(lines, said);
+}
+
+#[test]
+fn allocations_and_the_session_are_what_this_machine_has() {
+    assert_prints(
+        &["resources"],
+        &[
+            "all slots: PMIX_ERR_OUT_OF_RESOURCE",
+            "another session: PMIX_ERR_NOT_FOUND",
+            "more time: PMIX_ERR_NOT_SUPPORTED",
+            "nobody's: PMIX_ERR_NOT_FOUND",
+            "session: PMIX_SUCCESS",
+        ],
+    );
+}
+
+#[test]
+fn the_use_of_the_machine_is_told() {
+    let of_rank = "PMIX_SUCCESS pmix.proc.res: pmix.procid pmix.proc.rss";
+    assert_prints(&["usage"], &[of_rank, of_rank, "node: true", "often: PMIX_ERR_NOT_SUPPORTED"]);
+}
+
+#[test]
+fn a_checkpoint_is_asked_for_by_an_event() {
+    assert_prints(&["checkpoint"], &["checkpoint Some(\"c1\")"]);
+}
+
+#[test]
 fn signals_reach_the_processes_of_a_job() {
     assert_prints(&["signal"], &["PMIX_SUCCESS"]);
 }
@@ -97,16 +148,24 @@ fn queries_are_answered() {
     assert_prints(
         &["query"],
         &[
+            "a wish that nobody knows: PMIX_ERR_NOT_SUPPORTED",
             "own job true runs services query",
             "pmix.job.size: PMIX_SUCCESS [PMIX_UINT32]",
+            "pmix.ppid: PMIX_SUCCESS [PMIX_PID]",
+            "pmix.qry.aslots: PMIX_SUCCESS [PMIX_UINT32]",
             "pmix.qry.debug: PMIX_SUCCESS [PMIX_STRING]",
             "pmix.qry.jst: PMIX_SUCCESS [PMIX_STATUS]",
+            "pmix.qry.mem: PMIX_SUCCESS [PMIX_DATA_ARRAY]",
             "pmix.qry.ns: PMIX_SUCCESS [PMIX_STRING]",
             "pmix.qry.nsinfo: PMIX_SUCCESS [PMIX_DATA_ARRAY]",
             "pmix.qry.psetnum: PMIX_SUCCESS [PMIX_SIZE]",
             "pmix.qry.spawn: PMIX_SUCCESS [PMIX_STRING]",
+            "pmix.rm.name: PMIX_SUCCESS [PMIX_STRING]",
             "rank 0 state 6 exit code 0 pid true",
             "rank 1 state 6 exit code 0 pid true",
+            "the host supports PMIx_Allocation_request,PMIx_Get_credential,PMIx_Group,PMIx_Job_control,PMIx_Log,\
+             PMIx_Lookup,PMIx_Process_monitor,PMIx_Publish,PMIx_Query_info,PMIx_Session_control,PMIx_Spawn,PMIx_Unpublish,\
+             PMIx_Validate_credential",
         ],
     );
 }

@@ -1,4 +1,4 @@
-//! Signals of the user, and the end of one, two or all three processes of the command by signal 9.
+//! Signals of the user, and the end of one, two, three or all four processes of the command by signal 9.
 mod common;
 
 use std::fs::File;
@@ -29,9 +29,14 @@ fn is_ignored(signal: Signal) -> bool {
 
 #[test]
 fn signals_reach_every_rank() {
-    for (signal, name) in
-        [(Signal::SIGUSR1, "USR1"), (Signal::SIGUSR2, "USR2"), (Signal::SIGHUP, "HUP"), (Signal::SIGTERM, "TERM")]
-    {
+    for (signal, name) in [
+        (Signal::SIGUSR1, "USR1"),
+        (Signal::SIGUSR2, "USR2"),
+        (Signal::SIGHUP, "HUP"),
+        (Signal::SIGTERM, "TERM"),
+        (Signal::SIGABRT, "ABRT"),
+        (Signal::SIGALRM, "ALRM"),
+    ] {
         if is_ignored(signal) {
             println!("SKIPPED signals_reach_every_rank for SIG{name}: it is ignored here, as under nohup");
             continue;
@@ -42,6 +47,25 @@ fn signals_reach_every_rank() {
         assert_eq!(ended.stdout, format!("got {name}\n").repeat(2), "{ended:?}");
         assert_eq!(ended.code, Some(0));
     }
+}
+
+#[test]
+fn signals_that_the_user_names_are_passed_on_too() {
+    let script = "trap 'echo got WINCH; exit 0' WINCH; echo ready; while :; do sleep 1000 & wait; done";
+    let mut job = Job::start(["--forward-signals", "WINCH,URG", "-n", "1", "sh", "-c", script], Stdio::null());
+    assert_eq!(job.line(), "ready");
+    job.send(Signal::SIGWINCH);
+    let ended = job.finish();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "got WINCH\n"), "{ended:?}");
+}
+
+#[test]
+fn a_request_to_end_ends_also_who_does_not_listen() {
+    let job = waiting(2, "trap 'echo no' TERM");
+    job.send(Signal::SIGTERM);
+    let ended = job.finish();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(143), "no\nno\n"), "{ended:?}");
+    assert!(ended.stderr.contains("SIGTERM"), "{ended:?}");
 }
 
 #[test]
@@ -130,25 +154,47 @@ fn parent(pid: Pid) -> Pid {
     Pid::from_raw(parent.parse().unwrap())
 }
 
-/// It says so itself: who has killed the reaper may be about to kill the guardian, and the launcher is all that is left.
+/// The processes of a run: guardian, watcher, reaper and launcher.
+fn four(job: &Job, launcher: Pid) -> [Pid; 4] {
+    let reaper = parent(launcher);
+    let watcher = parent(reaper);
+    assert_eq!(parent(watcher), job.pid());
+    [job.pid(), watcher, reaper, launcher]
+}
+
 #[test]
-fn a_launcher_without_its_reaper_ends_by_itself() {
+fn a_launcher_without_its_reaper_is_killed_with_its_ranks() {
     let (job, launcher, members) = family();
     kill(parent(launcher), Signal::SIGKILL).unwrap();
     let ended = job.finish();
     assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert_eq!(ended.stderr, "instanton: the launcher was killed by signal 9 (SIGKILL); the job was killed\n");
+    for pid in members.into_iter().chain([launcher]) {
+        assert!(kill(pid, None).is_err(), "{pid} lives");
+    }
+}
+
+/// It says so itself: who has killed the watcher may be about to kill the guardian, and the launcher is all that is
+/// left.
+#[test]
+fn a_launcher_without_its_watcher_ends_by_itself() {
+    let (job, launcher, members) = family();
+    let [_, watcher, reaper, _] = four(&job, launcher);
+    kill(watcher, Signal::SIGKILL).unwrap();
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
     assert!(ended.stderr.contains("the guardian of this job is gone"), "{ended:?}");
-    for pid in members {
+    for pid in members.into_iter().chain([launcher, reaper]) {
         assert!(kill(pid, None).is_err(), "{pid} lives");
     }
 }
 
 #[test]
-fn a_stopped_launcher_without_its_reaper_is_killed_at_the_users_third_signal() {
+fn a_stopped_launcher_without_its_watcher_is_killed_at_the_users_third_signal() {
     let (job, launcher, members) = family();
-    let reaper = parent(launcher);
+    let [_, watcher, ..] = four(&job, launcher);
     kill(launcher, Signal::SIGSTOP).unwrap();
-    kill(reaper, Signal::SIGKILL).unwrap();
+    kill(watcher, Signal::SIGKILL).unwrap();
     // Two that come at once count as one.
     while kill(launcher, None).is_ok() {
         job.send(Signal::SIGTERM);
@@ -160,37 +206,53 @@ fn a_stopped_launcher_without_its_reaper_is_killed_at_the_users_third_signal() {
     }
 }
 
-/// Each time at another moment of the job, which has begun at least: from the first rank's birth on.
+/// Each time at another moment of the job, which has begun at least: from the first rank's birth on. Its daemons have
+/// sessions of their own.
 #[test]
-fn nothing_outlives_two_of_the_three_processes() {
-    for round in 0..12 {
+fn nothing_outlives_two_or_three_of_the_four_processes() {
+    let some = (0..16u32).filter(|some| [2, 3].contains(&some.count_ones()));
+    for (some, is_upwards) in some.flat_map(|some| [(some, false), (some, true)]) {
         let (mut job, launcher, members) = family();
-        let (guardian, reaper) = (job.pid(), parent(launcher));
-        assert_eq!(parent(reaper), guardian);
-        let mut killed = match round % 3 {
-            0 => [guardian, launcher],
-            1 => [launcher, reaper],
-            _ => [guardian, reaper],
-        };
-        if round % 2 == 1 {
+        let all = four(&job, launcher);
+        let mut killed: Vec<Pid> = (0..4).filter(|at| some >> at & 1 == 1).map(|at| all[at]).collect();
+        if is_upwards {
             killed.reverse();
         }
         killed.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
         job.wait();
-        assert!(members.into_iter().chain([launcher, reaper]).all(ends), "round {round}");
+        assert!(members.into_iter().chain(all).all(ends), "{some:04b}, upwards: {is_upwards}");
         job.assert_no_litter();
     }
 }
 
+/// A user that kills all that is called as the command is, or has its name among its arguments, kills no reaper and no
+/// watcher.
+#[test]
+fn nothing_outlives_those_that_are_called_as_the_command_is() {
+    let (mut job, launcher, members) = family();
+    let all = four(&job, launcher);
+    let is_named = |pid: &Pid| {
+        let read = |file| std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
+        let has = |text: Vec<u8>| text.windows(9).any(|part| part == b"instanton");
+        has(read("comm")) || has(read("cmdline"))
+    };
+    let named: Vec<Pid> = all.into_iter().filter(is_named).collect();
+    assert_eq!(named, [all[0], all[3]]);
+    named.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
+    job.wait();
+    assert!(members.into_iter().chain(all).all(ends));
+    job.assert_no_litter();
+}
+
 /// Its daemons have no part in it any more, and nobody is left to know them.
 #[test]
-fn ranks_die_with_all_three_processes_and_the_next_run_clears_the_rest() {
+fn ranks_die_with_all_four_processes_and_the_next_run_clears_the_rest() {
     let (mut job, launcher, members) = family();
-    let reaper = parent(launcher);
     let (daemons, ranks): (Vec<Pid>, Vec<Pid>) = members.into_iter().partition(|pid| parent(*pid) != launcher);
     assert_eq!((daemons.len(), ranks.len()), (2, 2));
-    [job.pid(), reaper, launcher].iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
-    assert!(ranks.into_iter().all(ends));
+    let all = four(&job, launcher);
+    all.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
+    assert!(ranks.into_iter().chain(all).all(ends));
     daemons.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
     job.wait();
     assert_eq!(job.litter().len(), 1);

@@ -85,6 +85,42 @@ fn a_job_is_ended_when_its_time_is_over() {
 }
 
 #[test]
+fn a_parent_hears_what_it_asks_for() {
+    let (mut job, tool) = attached();
+    let client = tool.primary();
+    let codes =
+        [Status::EVENT_JOB_START, Status::LAUNCH_COMPLETE, Status::EVENT_PROC_TERMINATED, Status::EVENT_JOB_END];
+    let events = hear(&client, &codes);
+    let apps = [app("true", &["true"], 1), app("sh", &["sh", "-c", "exit 5"], 1)];
+    let set = |keys: &[&str]| keys.iter().map(|key| Info::new(key, true).required()).collect::<Vec<_>>();
+    let all =
+        set(&[keys::NOTIFY_JOB_EVENTS, keys::NOTIFY_PROC_TERMINATION, keys::JOB_RECOVERABLE, keys::SPAWN_CHILD_SEP]);
+    let nspace = client.spawn(&all, &apps).wait().unwrap();
+    let mut heard: Vec<Notice> = (0..5).map(|_| events.recv_timeout(PATIENCE).unwrap()).collect();
+    let order: Vec<Status> = heard.iter().map(|notice| notice.status).collect();
+    let ended = Status::EVENT_PROC_TERMINATED;
+    assert_eq!(order, [codes[0], codes[1], ended, ended, codes[3]]);
+    assert!(heard.iter().all(|notice| notice.info.find(keys::EVENT_TIMESTAMP).is_some()));
+    let name = |notice: &Notice| notice.info.find(keys::NSPACE).unwrap().value.clone();
+    assert!([0, 1, 4].iter().all(|at| name(&heard[*at]) == Value::string(nspace.to_string())));
+    let survived = heard.pop().unwrap();
+    assert_eq!(survived.info.find(keys::JOB_TERM_STATUS).unwrap().value, Value::Status(Status::SUCCESS));
+    heard.sort_by_key(|notice| affected(notice).rank);
+    let of =
+        |rank: u32| heard.iter().find(|notice| *affected(notice) == Proc::new(nspace.clone(), Rank(rank))).unwrap();
+    let said = |rank: u32, key: &str| of(rank).info.find(key).unwrap().value.clone();
+    assert_eq!((said(0, keys::PROC_TERM_STATUS), said(0, keys::EXIT_CODE)), (Status::SUCCESS.into(), 0.into()));
+    assert_eq!(said(1, keys::PROC_TERM_STATUS), Status::ERR_EXIT_NONZERO_TERM.into());
+    assert_eq!(said(1, keys::EXIT_CODE), 5.into());
+    // Of those that end well nothing is said where failures alone are asked for.
+    let failures = set(&[keys::NOTIFY_PROC_ABNORMAL_TERMINATION, keys::NOTIFY_COMPLETION]);
+    client.spawn(&failures, &apps[..1]).wait().unwrap();
+    assert_eq!(events.recv_timeout(PATIENCE).unwrap().status, Status::EVENT_JOB_END);
+    job.write("\n");
+    assert_eq!(job.finish().code, Some(0));
+}
+
+#[test]
 fn who_ends_without_a_finalize_is_told_of() {
     let (mut job, tool) = attached();
     let client = tool.primary();

@@ -94,9 +94,22 @@ fn no_such_directory() {
 }
 
 #[test]
+fn a_file_that_cannot_be_executed_is_told_from_one_that_is_not_there() {
+    let ended = Job::in_shell(
+        "cd $TMPDIR; printf '#!/no/interpreter\\n' > script; printf '#!/bin/sh\\n' > hello; chmod +x script hello
+         \"$0\" run ./script; echo $?; \"$0\" run hello; echo $?; rm script hello",
+    )
+    .finish();
+    assert_eq!(ended.stdout, "126\n127\n", "{ended:?}");
+    for words in ["/no/interpreter, is not there", "say ./hello"] {
+        assert!(ended.stderr.contains(words), "{ended:?}");
+    }
+}
+
+#[test]
 fn no_program() {
     assert_says(&run(["/etc/passwd"]), 126, &["/etc/passwd"]);
-    assert_says(&run(["/"]), 126, &["denied"]);
+    assert_says(&run(["/"]), 126, &["is a directory"]);
 }
 
 #[test]

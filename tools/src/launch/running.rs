@@ -1,12 +1,13 @@
 //! A run: its jobs, and the loop that acts on what happens to them and decides when and how it all ends.
 //!
-//! Either all of a job starts, or what was started of it is ended again. The first job's failure is the run's; of
-//! another one the rank that asked for it is told, and nobody else.
+//! Either all of a job starts, or what was started of it is ended again. A job that [fails](super::failures) ends with
+//! those that are tied to it.
 //!
-//! A run goes through these stages, never back, with all its [jobs](crate::jobs) together: what goes wrong in one ends
-//! them all, and the run lasts as long as any of them.
-//! - **Running** until every rank has ended well, or the first thing goes wrong.
-//! - **Ending**: something went wrong; the ranks, and everything that descends from them, were sent SIGTERM. When the
+//! A run goes through these stages, never back, with all its [jobs](crate::jobs) together; it lasts as long as any of
+//! them.
+//! - **Running** until every rank has ended and none is to be started anew, something goes wrong with the first job, or
+//!   the user sends SIGTERM.
+//! - **Ending**: the ranks, and everything that descends from them, were sent SIGTERM. When the
 //!   ranks have ended, so is whatever they have started since.
 //! - **Left over**: every rank has ended and other processes of theirs are still there. They have [`LINGER`] to end by
 //!   themselves, then they are sent SIGTERM.
@@ -22,24 +23,28 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use instanton::data::{Nspace, Proc, Rank, Status};
-use instanton::internal::message::lines::LineFormat;
 use instanton::internal::sys::process::take_child;
 use instanton::launch::{Lacks, programs};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use super::explain;
+use super::placing;
 use super::start::Starter;
-use crate::args::Launch;
+use crate::allocation::Allocations;
+use crate::args::Run;
 use crate::control::Action;
 use crate::event::Event;
-use crate::host::Pmix;
-use crate::job::{Job, Tags};
-use crate::jobs::Jobs;
+use crate::job::{Job, StreamOptions};
+use crate::jobs::{Jobs, LiveJob, Restart};
 use crate::outcome::{End, Outcome};
 use crate::output::{OutputReceiver, OutputSender, Sink};
+use crate::say::say;
+use crate::server::Pmix;
 use crate::streams::Streams;
 use crate::threads::start_thread;
-use crate::{children, control, family, output, spawn};
+use crate::ties::Tells;
+use crate::{children, control, family, output, signals, spawn};
 
 /// Time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
@@ -57,6 +62,7 @@ enum Stage {
 
 pub(super) struct Running {
     pub(super) jobs: Jobs,
+    allocations: Allocations,
     pub(super) outcome: Outcome,
     pub(super) events: Sender<Event>,
     /// Tells the thread that waits for children that the ended one is reaped.
@@ -78,19 +84,28 @@ pub(super) struct Running {
     /// Number of outputs that are not through yet.
     printing: usize,
     pub(super) streams: Streams,
-    starter: Starter,
-    has_children: bool,
+    pub(super) starter: Starter,
+    pub(super) has_children: bool,
+    /// Processes that are to be started anew.
+    pub(super) restarts: Vec<Restart>,
+    /// True if nobody is left but those that are to be started anew.
+    is_waiting: bool,
+    /// The signal that has ended the run, if one has.
+    ended_by: Option<i32>,
+    /// True if failures of other jobs than the first leave the exit status as it is.
+    pub(super) reports_separately: bool,
 }
 
 impl Running {
     /// Creates a run of one job whose ranks are not started.
-    pub(super) fn new(job: Job, events: Sender<Event>, arguments: &Launch, streams: Streams) -> Self {
-        let limit = arguments.run.timeout;
+    pub(super) fn new(job: Job, events: Sender<Event>, run: &Run, streams: Streams, options: StreamOptions) -> Self {
+        let limit = run.general.timeout;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut jobs = Jobs::default();
-        jobs.add(job, false);
+        jobs.add(job, Tells::default());
         Self {
             jobs,
+            allocations: Allocations::default(),
             outcome: Outcome::default(),
             events,
             taken: mpsc::channel().0,
@@ -103,13 +118,13 @@ impl Running {
             until,
             insisted: 0,
             printing: 0,
-            starter: Starter {
-                streams: streams.clone(),
-                tags: if arguments.run.tag_output { Tags::Short } else { Tags::None },
-                format: LineFormat { stamps: arguments.run.timestamp_output, is_xml: arguments.run.xml },
-            },
+            starter: Starter { streams: streams.clone(), options, gives_terminals: run.output.gives_terminals() },
             streams,
             has_children: false,
+            restarts: Vec::new(),
+            is_waiting: false,
+            ended_by: None,
+            reports_separately: run.survival.reports_separately(),
         }
     }
 
@@ -119,26 +134,32 @@ impl Running {
         match programs(&job.apps) {
             Ok(found) => return Some(found),
             Err((app, lacks)) => {
-                let who = self.jobs.who(job.number, app.first);
-                match lacks {
-                    Lacks::Directory(error) => self.outcome.no_directory(who, &app.wdir, &error),
-                    Lacks::Program(error) => {
-                        self.outcome.not_started(who, &error, &app.spec.program.to_string_lossy());
-                    }
-                }
+                let why = match lacks {
+                    Lacks::Directory(error) => explain::directory(app, &error),
+                    Lacks::Program(error) => explain::program(app, None, &error),
+                };
+                self.outcome.not_started(self.jobs.who(job.number, app.first), why);
             }
         }
         None
     }
 
     /// Starts the first job, or ends what was started of it when a rank cannot be, and whatever watches it.
-    pub(super) fn start_first(&mut self, programs: &[PathBuf], pmix: &Pmix) -> Result<()> {
+    /// `limit` is the time that it may take.
+    pub(super) fn start_first(&mut self, programs: &[PathBuf], limit: Option<Duration>, pmix: &Pmix) -> Result<()> {
         let first = self.jobs.first().number;
-        if let Err((rank, error)) = self.starter.start(&mut self.jobs, first, programs, None, pmix) {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        if let Err((rank, error)) = self.starter.start(&mut self.jobs, first, programs, until, pmix) {
             let error = error.downcast::<io::Error>()?;
-            let app = self.jobs.first().ranks().find(|(other, _)| *other == rank).map(|(_, app)| app);
-            let program = app.map(|app| app.spec.program.to_string_lossy().into_owned()).unwrap_or_default();
-            self.outcome.not_started(self.jobs.who(first, rank), &error, &program);
+            if let Some(limit) = limit.filter(|_| error.kind() == io::ErrorKind::TimedOut) {
+                self.outcome.start_timed_out(limit);
+                return self.watch();
+            }
+            let app = self.jobs.first().ranks().find_map(|(other, app)| (other == rank).then_some(app));
+            if let Some(app) = app {
+                let why = explain::program(app, Some(&programs[app.number as usize]), &error);
+                self.outcome.not_started(self.jobs.who(first, rank), why);
+            }
         }
         self.watch()
     }
@@ -165,6 +186,14 @@ impl Running {
         start_thread("children", move || children::watch(&events, &awaits_taken))
     }
 
+    /// Has somebody wait for children after there were none for a moment.
+    pub(super) fn watch_again(&mut self) {
+        self.is_waiting = false;
+        if let Err(error) = self.watch() {
+            self.outcome.broken(format!("{error:#}"));
+        }
+    }
+
     /// Serves a spawn request: launches its job, or answers why not.
     fn spawn(&mut self, request: spawn::Request, pmix: &Pmix) {
         let result = self.try_spawn(&request, pmix);
@@ -178,16 +207,22 @@ impl Running {
         let limits = request.limits()?;
         let until = limits.start.map(|limit| Instant::now() + limit);
         let first = self.jobs.first();
-        let specs = request.specs(&first.node, pmix.binds())?;
+        let specs = request.specs(&first.nodes[0], first.session.top())?;
         let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
         let (number, before) = self.jobs.next(ranks).ok_or(Status::ERR_JOB_INSUFFICIENT_RESOURCES)?;
         let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
         let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
-        job.wants = request.wants();
+        request.complete(&mut job)?;
+        job.placement = placing::beside(&self.jobs, request.policy(&first.placement.policy)?, job.size())?;
         let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
-        job.session.create_job(number, job.size()).map_err(failed)?;
-        let (nspace, registered) = (job.nspace.clone(), pmix.register(&job, &request.said()));
-        self.jobs.add(job, request.tells_parent());
+        job.create_directories().map_err(failed)?;
+        let nspace = job.nspace.clone();
+        let registered = pmix.register(&job).and_then(|()| pmix.define_sets(&job));
+        if registered.is_err() {
+            // One of that name is another job's.
+            job.psets.clear();
+        }
+        self.jobs.add(job, request.tells());
         let failed = |_| match until {
             Some(until) if until <= Instant::now() => Status::ERR_TIMEOUT,
             _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
@@ -206,12 +241,20 @@ impl Running {
                 self.job_over(number, pmix);
             }
         }
-        started.map(|()| nspace)
+        started?;
+        if let Some(live) = self.jobs.get(number).filter(|live| live.tells.job_events) {
+            pmix.job_started(&live.job);
+        }
+        Ok(nspace)
     }
 
     /// Does to processes what a rank asks for.
-    fn control(&mut self, request: control::Request) {
-        let Some(pids) = self.jobs.named(&request.targets) else {
+    pub(super) fn control(&mut self, request: control::Request) {
+        let pids = match &request.targets {
+            Some(named) => self.jobs.named(named),
+            None => Some(self.jobs.running().collect()),
+        };
+        let Some(pids) = pids else {
             return request.done.complete(Err(Status::ERR_NOT_FOUND));
         };
         match request.action {
@@ -221,12 +264,14 @@ impl Running {
             }
             Action::Terminate => self.terminate(pids),
             Action::Signal(number) => signal(&pids, number),
+            // The server's business, and done before.
+            Action::Checkpoint(_) => {}
         }
         request.done.complete(Ok((Status::SUCCESS, Vec::new())));
     }
 
     /// Asks processes to end, and kills those that do not.
-    fn terminate(&mut self, pids: Vec<Pid>) {
+    pub(super) fn terminate(&mut self, pids: Vec<Pid>) {
         self.jobs.dismiss(&pids);
         signal(&pids, Signal::SIGTERM);
         // For a process that is stopped and would not get it.
@@ -236,11 +281,12 @@ impl Running {
 
     /// Acts on what happens until nothing more can.
     pub(super) fn attend(&mut self, happening: &Receiver<Event>, pmix: &Pmix) {
-        self.proceed();
+        self.proceed(pmix);
         while self.has_children || self.printing > 0 {
             let condemned = self.condemned.front().map(|(at, _)| *at);
             let limit = self.limits.iter().map(|(at, _)| *at).min();
-            let event = match [self.next, condemned, limit, pmix.deadline()].into_iter().flatten().min() {
+            let restart = self.restarts.iter().map(|restart| restart.at).min();
+            let event = match [self.next, condemned, limit, restart, pmix.deadline()].into_iter().flatten().min() {
                 None => happening.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(next) => happening.recv_timeout(next.saturating_duration_since(Instant::now())),
             };
@@ -253,6 +299,13 @@ impl Running {
                 // Nobody is left to kill: it is the reader of our output that keeps us waiting.
                 Ok(Event::Signal(signal)) if self.insists(signal) && !self.has_children => return,
                 Ok(Event::Spawn(request)) => self.spawn(request, pmix),
+                Ok(Event::Control(control::Request { targets, action: Action::Checkpoint(name), done })) => {
+                    let targets = targets.unwrap_or_default();
+                    let known = self.jobs.named(&targets).is_some();
+                    known.then(|| pmix.checkpoint(targets, name));
+                    done.complete(if known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) });
+                }
+                Ok(Event::Abort(abort)) => self.abort(abort, pmix),
                 Ok(Event::Stopped(proc, place)) => {
                     if let Some(parent) = self.jobs.parent(&proc) {
                         pmix.rank_stopped(parent, &proc, place);
@@ -260,6 +313,7 @@ impl Running {
                 }
                 Ok(Event::ToolGone(tool)) => {
                     pmix.tool_gone(&tool);
+                    self.allocations.process_ended(&tool);
                     self.streams.inputs.ended(&tool);
                 }
                 Ok(event) => self.act(event),
@@ -267,7 +321,7 @@ impl Running {
                 // We hold a sender ourselves.
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.proceed();
+            self.proceed(pmix);
         }
     }
 
@@ -280,33 +334,31 @@ impl Running {
             }
             Event::ToolCame(pid) => self.streams.strangers.attached(pid),
             Event::Finalized(proc) => drop(self.jobs.set_initialised(&proc, false)),
-            Event::Abort(proc, status, message) => self.outcome.aborted(self.jobs.who_is(&proc), status, message),
+            Event::Connected(procs) => self.jobs.connect(procs),
+            Event::Disconnected(procs) => self.jobs.disconnect(&procs),
             Event::Control(request) => self.control(request),
             Event::AbortBy(tool, done) => self.control(control::Request::end(self.jobs.started_by(&tool), done)),
-            Event::Query(request) => request.answer(&self.jobs, self.until),
+            Event::Query(request) => request.answer(&self.jobs, &self.allocations, self.until),
+            Event::Measure(request) => request.answer(&self.jobs),
+            Event::Allocate(request) => {
+                let free = u64::from(self.jobs.free_slots());
+                self.allocations.answer(request, &self.jobs.first().nodes[0], free);
+            }
             Event::Signal(signal) => self.pass_on(signal),
             // Nobody was left for a moment, and then a job was started.
-            Event::Childless if self.jobs.anybody_runs() => {
-                if let Err(error) = self.watch() {
-                    self.outcome.broken(format!("{error:#}"));
-                }
-            }
-            Event::Childless => {
-                self.has_children = false;
-                self.next = None;
-                self.streams.feeds.iter().for_each(OutputSender::end);
-            }
+            Event::Childless if self.jobs.anybody_runs() => self.watch_again(),
+            Event::Childless => (self.has_children, self.is_waiting) = (false, true),
             Event::Printed(result) => {
                 self.printing -= 1;
                 match result {
-                    Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                        self.outcome.broken(format!("cannot write the output of the ranks: {error}"));
-                    }
-                    _ => {}
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.outcome.unread(),
+                    Err(error) => self.outcome.broken(format!("cannot write the output of the ranks: {error}")),
                 }
             }
             Event::Ended(_)
             | Event::Spawn(_)
+            | Event::Abort(_)
             | Event::Stopped(..)
             | Event::ToolGone(_)
             | Event::Waits
@@ -330,24 +382,55 @@ impl Running {
     }
 
     fn ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
-        let Some(ended) = self.jobs.ended(pid, end) else { return };
+        let Some(ended) = self.jobs.ended(pid, end) else { return self.node_ended(pid, end, pmix) };
         if ended.is_initialised {
             pmix.left_without_a_word(&ended.proc, self.jobs.connected(ended.who.job));
         }
-        if !ended.is_dismissed {
-            self.outcome.ended(ended.who, ended.end, ended.is_initialised);
+        let number = ended.who.job;
+        if let Some(live) = self.jobs.get(number) {
+            pmix.rank_ended(&live.job, &ended.proc);
         }
-        pmix.rank_ended(&ended.proc);
+        self.allocations.process_ended(&ended.proc);
         self.streams.inputs.ended(&ended.proc);
-        if let Some(number) = ended.last_of {
+        let mut goes_on = false;
+        let is_wanted = self.insisted > 0 || self.outcome.is_answer(end);
+        if ended.is_failure() && matches!(self.stage, Stage::Running) && !is_wanted {
+            goes_on = self.failed(&ended, pmix);
+        } else if !ended.is_dismissed {
+            self.outcome.ended(ended.who.clone(), ended.end, ended.is_initialised);
+        } else if number == 1 && self.jobs.get(1).is_some_and(LiveJob::is_dismissed) {
+            self.outcome.ended_on_request(ended.end);
+        }
+        if let Some(live) = self.jobs.get(number) {
+            let asked = live.tells.ends || live.tells.failures && ended.is_failure();
+            let mut members = if goes_on { self.jobs.connected(number) } else { Vec::new() };
+            // A parent that has asked hears of it once.
+            let parent = live.job.parent.as_ref().filter(|_| asked);
+            members.retain(|member| parent.is_none_or(|parent| parent.nspace != member.nspace));
+            pmix.process_ended(&live.job, &ended, asked, members);
+        }
+        if self.jobs.is_over(number) {
             self.job_over(number, pmix);
         }
     }
 
+    /// A node that has ended before it was told to takes its ranks with it.
+    fn node_ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
+        let Some(node) = pmix.node_ended(pid) else { return };
+        let how = match end {
+            End::Code(code) => format!("its server exited with code {code}"),
+            End::Signal(signal) => format!("its server was killed by {}", signals::name(signal)),
+        };
+        let first = self.jobs.first();
+        say(&format!("node {} is down: {how}", first.nodes[node as usize]));
+        pmix.node_down(first, node);
+        signal(&self.jobs.on_node(node), Signal::SIGKILL);
+    }
+
     /// Nobody of a job is left.
-    fn job_over(&mut self, number: u32, pmix: &Pmix) {
+    pub(super) fn job_over(&mut self, number: u32, pmix: &Pmix) {
         if let Some(live) = self.jobs.get(number) {
-            pmix.job_ended(&live.job, live.status(), live.job.parent.as_ref().filter(|_| live.tells_parent));
+            pmix.job_ended(&live.job, live.status(), live.tells);
         }
         self.limits.retain(|(_, limited)| *limited != number);
         if let Some(live) = self.jobs.forget(number) {
@@ -355,8 +438,17 @@ impl Running {
         }
     }
 
+    /// Passes a signal on; SIGTERM ends the run besides.
     fn pass_on(&mut self, signal: i32) {
         self.outcome.was_sent(signal);
+        if self.insisted > 0 && self.is_waiting {
+            self.outcome.outlasted(signal);
+        }
+        if signal == Signal::SIGTERM as i32 && matches!(self.stage, Stage::Running | Stage::LeftOver) {
+            self.ended_by = Some(signal);
+            // The whole family is sent it.
+            return self.end();
+        }
         if let Ok(number) = Signal::try_from(signal) {
             let pids: Vec<Pid> = self.jobs.running().collect();
             self::signal(&pids, number);
@@ -377,11 +469,22 @@ impl Running {
     }
 
     /// The next stage, where what has happened asks for it.
-    fn proceed(&mut self) {
+    fn proceed(&mut self, pmix: &Pmix) {
+        let is_ending = self.outcome.is_decided() || self.insisted > 0 || !matches!(self.stage, Stage::Running);
+        if is_ending && !self.restarts.is_empty() {
+            self.restarts.clear();
+            let all: Vec<u32> = self.jobs.all().map(|live| live.job.number).collect();
+            all.into_iter().for_each(|number| self.give_up(number, pmix));
+        }
+        if self.is_waiting && !self.jobs.anybody_is_awaited() {
+            self.is_waiting = false;
+            self.next = None;
+            self.streams.feeds.iter().for_each(OutputSender::end);
+        }
         if !self.has_children {
             return;
         }
-        let everyone_has_ended = !self.jobs.anybody_runs();
+        let everyone_has_ended = !self.jobs.anybody_runs() && !self.jobs.anybody_is_awaited();
         match self.stage {
             Stage::Running if self.outcome.is_decided() => self.end(),
             Stage::Running if everyone_has_ended => {
@@ -391,10 +494,14 @@ impl Running {
             Stage::Ending if everyone_has_ended => self.ask(),
             _ => {}
         }
+        if everyone_has_ended {
+            pmix.end_nodes();
+        }
     }
 
     fn time_passes(&mut self, now: Instant, pmix: &Pmix) {
         pmix.expire(now);
+        self.restart(now, pmix);
         while self.condemned.front().is_some_and(|(at, _)| *at <= now) {
             let Some((_, pids)) = self.condemned.pop_front() else { break };
             signal(&pids, Signal::SIGKILL);
@@ -409,7 +516,12 @@ impl Running {
         match self.stage {
             Stage::Running => self.outcome.timed_out(self.limit.unwrap_or_default()),
             Stage::LeftOver => self.end(),
-            Stage::Ending | Stage::Killing => self.kill(),
+            Stage::Ending | Stage::Killing => {
+                if let Some(signal) = self.ended_by {
+                    self.outcome.outlasted(signal);
+                }
+                self.kill();
+            }
         }
     }
 

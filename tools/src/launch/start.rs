@@ -7,25 +7,27 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use instanton::data::Channels;
-use instanton::internal::message::lines::LineFormat;
+use instanton::data::{Channels, Rank};
 use instanton::internal::sys::birth;
-use instanton::launch::App;
+use instanton::launch::{App, programs};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
 
+use crate::binding;
 use crate::environment::{self, Environment};
-use crate::host::Pmix;
-use crate::job::{Job, StreamOptions, Tags};
+use crate::job::{Job, StreamOptions};
 use crate::jobs::Jobs;
 use crate::output::{LineStyle, Source};
+use crate::pty;
 use crate::pulls::PulledStream;
+use crate::server::Pmix;
 use crate::strangers::Program;
 use crate::streams::Streams;
 
 /// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; and those that it needs
 /// itself, at least and with room for all that happens at the same time.
 const DESCRIPTORS_PER_RANK: u64 = 5;
+const DESCRIPTORS_PER_NODE: u64 = 4;
 const DESCRIPTORS: u64 = 40;
 const MORE_DESCRIPTORS: u64 = 100;
 
@@ -35,9 +37,10 @@ const STREAMS: [(&str, Channels); 2] = [("stdout", Channels::STDOUT), ("stderr",
 /// Starts the ranks of a run.
 pub(super) struct Starter {
     pub(super) streams: Streams,
-    /// Tags in front of lines of output where a job does not say more.
-    pub(super) tags: Tags,
-    pub(super) format: LineFormat,
+    /// Form and place of the output of every job, as far as that says nothing else.
+    pub(super) options: StreamOptions,
+    /// True if each rank of the first job has a terminal as its standard output.
+    pub(super) gives_terminals: bool,
 }
 
 impl Starter {
@@ -50,7 +53,7 @@ impl Starter {
         until: Option<Instant>,
         pmix: &Pmix,
     ) -> Result<(), (u32, anyhow::Error)> {
-        make_room(jobs.size()).map_err(|error| (0, error))?;
+        make_room(jobs.size(), jobs.first().nodes.len()).map_err(|error| (0, error))?;
         let ours: Environment = std::env::vars_os().collect();
         let Some(live) = jobs.get(number) else { return Ok(()) };
         let mut born = Vec::new();
@@ -74,13 +77,28 @@ impl Starter {
         result
     }
 
+    /// Starts a rank anew.
+    pub(super) fn restart(&self, jobs: &mut Jobs, number: u32, rank: u32, pmix: &Pmix) -> Result<()> {
+        let Some(live) = jobs.get(number) else { return Ok(()) };
+        let app = live.job.ranks().find_map(|(other, app)| (other == rank).then_some(app)).context("no such rank")?;
+        let found = programs(&live.job.apps);
+        let found = found.map_err(|(app, _)| anyhow!("{} is gone", app.spec.program.to_string_lossy()))?;
+        pmix.inform(&live.job).map_err(|status| anyhow!("the PMIx server refuses the job: {status}"))?;
+        let ours: Environment = std::env::vars_os().collect();
+        let child = self.birth(&live.job, app, rank, &found[app.number as usize], &ours, pmix)?;
+        jobs.started(number, rank, Pid::from_raw(child.id() as i32));
+        Ok(())
+    }
+
     fn birth(&self, job: &Job, app: &App, rank: u32, program: &Path, ours: &Environment, pmix: &Pmix) -> Result<Child> {
         let mut environment = environment::of_rank(job, app, rank, ours);
-        pmix.set_up(&job.proc(rank), &mut environment)
+        pmix.set_up(job, rank, &mut environment)
             .map_err(|status| anyhow!("the PMIx server refuses a rank's environment: {status}"))?;
-        let input = match (&job.parent, job.number) {
-            (_, 1) if rank == 0 => Stdio::inherit(),
-            (Some(parent), _) if job.wants.has_input(rank) => {
+        let wants = job.wants.over(&self.options);
+        let input = match &job.parent {
+            None if wants.input == Some(Rank(rank)) => Stdio::inherit(),
+            None if wants.has_input(rank) => self.streams.copies.add()?.into(),
+            Some(parent) if wants.has_input(rank) => {
                 let (reader, writer) = io::pipe()?;
                 self.streams.inputs.add(job.proc(rank), writer.into(), parent.clone())?;
                 reader.into()
@@ -90,18 +108,21 @@ impl Starter {
         let described = Program::new(program, &app.wdir, &environment);
         let mut command = command(program, app, rank, input, environment);
         // Before there is anybody to be ended again.
-        let open = |stream: &str| job.wants.files.open(&job.nspace, job.size(), rank, stream);
+        let open = |stream: &str| wants.files.open(&job.source(rank), stream);
         let mut files = vec![open(STREAMS[0].0)?];
-        if !job.wants.is_merged {
+        if !wants.is_merged {
             files.push(open(STREAMS[1].0)?);
         }
-        let mut merged = None;
-        if job.wants.is_merged {
-            let (reader, writer) = io::pipe()?;
-            command.stdout(writer.try_clone()?).stderr(writer);
-            merged = Some(OwnedFd::from(reader));
+        let (mut merged, is_terminal) = (None, self.gives_terminals && job.parent.is_none());
+        if wants.is_merged || is_terminal {
+            let (reader, writer) = if is_terminal { pty::pair()? } else { pipe()? };
+            if wants.is_merged {
+                command.stderr(writer.try_clone()?);
+            }
+            command.stdout(writer);
+            merged = Some(reader);
         }
-        let mut child = pmix.bound(job.before + rank, || command.spawn())?;
+        let mut child = binding::bound(&job.placement.processors(rank), || command.spawn())?;
         let pid = Pid::from_raw(child.id() as i32);
         self.streams.strangers.born(pid, described);
         // The rank's ends are the rank's alone.
@@ -111,25 +132,27 @@ impl Starter {
         // There is no other one where they are merged.
         let pipes = pipes.into_iter().flatten().zip(files);
         for (((pipe, file), feed), (name, channel)) in pipes.zip(&self.streams.feeds).zip(STREAMS) {
-            let StreamOptions { tags, format, .. } = &job.wants;
-            let tags = if *tags == Tags::None { self.tags } else { *tags };
-            let format =
-                LineFormat { stamps: format.stamps || self.format.stamps, is_xml: format.is_xml || self.format.is_xml };
-            let tag = tags.tag(job, rank, child.id(), name);
-            let style = LineStyle { source: job.proc(rank), stream: name, tag, format };
+            let StreamOptions { tags, format, is_raw, .. } = wants;
+            let tag = job.tag(tags, rank, child.id(), name);
+            let style = LineStyle { source: job.proc(rank), stream: name, tag, format, is_raw };
             let pulls = self.streams.pulls.clone();
-            let always = job.wants.output.contains(channel);
+            let always = wants.output.contains(channel);
             let pulled = PulledStream { pulls, source: job.proc(rank), channel, always };
             let source = Source::new(pipe, style)?.watched(self.streams.strangers.clone(), pid);
-            feed.add(source.pulled(pulled).filed(file, job.wants.files.only));
+            feed.add(source.pulled(pulled).filed(file, wants.files.only));
         }
         Ok(child)
     }
 }
 
+/// The two ends of a pipe.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    io::pipe().map(|(reader, writer)| (reader.into(), writer.into()))
+}
+
 /// Makes sure that we may hold the descriptors of so many ranks; no more, because the ranks inherit the limit.
-pub(super) fn make_room(ranks: u32) -> Result<()> {
-    let of_ranks = u64::from(ranks) * DESCRIPTORS_PER_RANK;
+pub(super) fn make_room(ranks: u32, nodes: usize) -> Result<()> {
+    let of_ranks = u64::from(ranks) * DESCRIPTORS_PER_RANK + nodes as u64 * DESCRIPTORS_PER_NODE;
     let (needed, wanted) = (of_ranks + DESCRIPTORS, of_ranks + MORE_DESCRIPTORS);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft >= wanted || setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)).is_ok() {

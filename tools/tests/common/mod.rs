@@ -72,11 +72,17 @@ impl Job {
     }
 
     /// Starts a command that runs a job, in its own temporary directory.
-    pub fn spawn(mut command: Command) -> Self {
+    pub fn spawn(command: Command) -> Self {
+        Self::spawn_in(command, |_| ())
+    }
+
+    /// Runs it so, after something was done to that directory.
+    pub fn spawn_in(mut command: Command, prepare: impl FnOnce(&Path)) -> Self {
         // Short, because a socket's path must be.
         let unique = u32::from_le_bytes(instanton::internal::sys::random::bytes().unwrap());
         let directory = std::env::temp_dir().join(format!("instanton-test-{unique:08x}"));
         fs::create_dir_all(&directory).unwrap();
+        prepare(&directory);
         let mut child =
             command.env("TMPDIR", &directory).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -96,6 +102,11 @@ impl Job {
             String::from_utf8_lossy(&text).into_owned()
         });
         Self { child, stdout, stderr: Some(stderr), directory }
+    }
+
+    /// Its temporary directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The process that the user knows.

@@ -1,0 +1,42 @@
+//! Options of a run as a whole: its limits, and what it reports of itself.
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+/// Options of a run as a whole.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Run")]
+pub struct GeneralArgs {
+    /// End the job after so many seconds and exit with 124
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
+    /// End the job and exit with 124 unless all ranks are started after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub spawn_timeout: Option<Duration>,
+    /// Write the number of the process that signals are for: to stdout (-), to stderr (+) or into a file
+    #[arg(long, value_name = "WHERE")]
+    pub report_pid: Option<PathBuf>,
+    /// Write the address that tools reach the run by: to stdout (-), to stderr (+) or into a file
+    #[arg(long, value_name = "WHERE")]
+    pub report_uri: Option<PathBuf>,
+    /// Also listen on a socket in the session directory, for processes in another network namespace
+    #[arg(long)]
+    pub path_socket: bool,
+    /// Most memory that the processes of one job make the server hold, such as 128M
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    pub job_memory: Option<u64>,
+}
+
+/// Reads a number of seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(limit) if !limit.is_zero() => Ok(limit),
+        _ => Err("a time limit is more than nothing".to_owned()),
+    }
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    instanton::server::parse_memory(text).ok_or_else(|| "not an amount of memory, such as 134217728 or 128M".to_owned())
+}

@@ -1,0 +1,170 @@
+//! Options that name machines. There is one, this one, which they may give a number of slots.
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Options that name machines.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Machines (this one)")]
+pub struct HostArgs {
+    /// This machine, by any of its names, and how many slots it has: one for each time that it is named, or N
+    #[arg(short = 'H', long, value_name = "NAME[:N],...")]
+    host: Vec<String>,
+    /// Machines in a file: lines of NAME [slots=N]
+    #[arg(long, visible_alias = "machinefile", alias = "default-hostfile", value_name = "FILE")]
+    hostfile: Vec<PathBuf>,
+    /// Let more ranks run than there are slots, which is so in any case
+    #[arg(long, overrides_with = "nooversubscribe")]
+    oversubscribe: bool,
+    /// Refuse more ranks than there are slots
+    #[arg(long, overrides_with = "oversubscribe")]
+    pub nooversubscribe: bool,
+}
+
+/// Slots that machines were given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Slots {
+    given: u32,
+    /// True if a machine was named without a number.
+    is_open: bool,
+}
+
+impl HostArgs {
+    /// Returns the number of slots that the machine is given; none where nothing is said of it. `is_here` tells names
+    /// of this machine, which has `all` slots by itself.
+    ///
+    /// # Errors
+    /// A line that names the place of what is wrong.
+    pub fn slots(&self, all: u32, is_here: impl Fn(&str) -> bool) -> Result<Option<u32>, String> {
+        let mut slots = Slots::default();
+        for entry in self.host.iter().flat_map(|list| list.split(',')) {
+            read_host(entry, all, &is_here, &mut slots).map_err(|error| format!("--host {entry}: {error}"))?;
+        }
+        if self.host.is_empty() {
+            for path in &self.hostfile {
+                let name = path.display();
+                let text =
+                    fs::read_to_string(path).map_err(|error| format!("cannot read the host file {name}: {error}"))?;
+                let before = slots;
+                for (line, number) in text.lines().zip(1..) {
+                    read_line(line, &is_here, &mut slots).map_err(|error| format!("{name}:{number}: {error}"))?;
+                }
+                if slots == before {
+                    return Err(format!("the host file {name} names no machine"));
+                }
+            }
+        } else if let Some(path) = self.hostfile.iter().find(|path| fs::File::open(path).is_err()) {
+            return Err(format!("cannot read the host file {}", path.display()));
+        }
+        let given = slots.given.saturating_add(if slots.is_open { all } else { 0 });
+        Ok((slots != Slots::default()).then_some(given))
+    }
+}
+
+/// `NAME`, `NAME:N` or `NAME:*`.
+fn read_host(entry: &str, all: u32, is_here: impl Fn(&str) -> bool, slots: &mut Slots) -> Result<(), String> {
+    let entry = entry.trim();
+    let (name, number) = match entry.rsplit_once(':') {
+        // An address of IPv6 without brackets has more colons.
+        Some((name, number)) if !name.contains(':') || name.ends_with(']') => (name, Some(number)),
+        _ => (entry, None),
+    };
+    here(name, is_here)?;
+    let number = match number {
+        None => 1,
+        Some("*" | "auto") => all,
+        Some(number) => count(number)?,
+    };
+    slots.given = slots.given.saturating_add(number);
+    Ok(())
+}
+
+/// `NAME`, `NAME slots=N` or `NAME:N`; a comment begins with `#`.
+fn read_line(line: &str, is_here: impl Fn(&str) -> bool, slots: &mut Slots) -> Result<(), String> {
+    let line = line.split('#').next().unwrap_or_default().replace('=', " = ");
+    let mut words = line.split_whitespace();
+    let Some(name) = words.next() else { return Ok(()) };
+    let (name, mut number) = match name.split_once(':') {
+        // As MPICH and Intel MPI write it.
+        Some((name, number)) if !number.contains(':') => (name, Some(count(number)?)),
+        _ => (name, None),
+    };
+    here(name.rsplit_once('@').map_or(name, |(_, name)| name), is_here)?;
+    let mut most = None;
+    while let Some(word) = words.next() {
+        let value = words.next().filter(|word| *word == "=").and_then(|_| words.next());
+        let value = value.ok_or_else(|| format!("{word} has no value, as in slots=4"))?;
+        match word.to_ascii_lowercase().replace('-', "_").as_str() {
+            "slots" | "cpu" | "count" => number = Some(count(value)?),
+            "max_slots" | "slots_max" => most = Some(count(value)?),
+            // Names of users and ports matter to who connects to another machine.
+            "user" | "username" | "user_name" | "port" => {}
+            _ => return Err(format!("{word} is unknown; a line is NAME [slots=N] [max_slots=N]")),
+        }
+    }
+    match number.or(most) {
+        Some(number) => slots.given = slots.given.saturating_add(most.map_or(number, |most| number.min(most))),
+        None => slots.is_open = true,
+    }
+    Ok(())
+}
+
+fn here(name: &str, is_here: impl Fn(&str) -> bool) -> Result<(), String> {
+    match is_here(name) {
+        true => Ok(()),
+        false if name.is_empty() => Err("the name of a machine is missing".to_owned()),
+        false => Err(format!("{name} is another machine, and all ranks run on this one; name localhost, or nothing")),
+    }
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    let number = text.parse::<u32>().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("{text} is no number of slots"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(host: &[&str], lines: Option<&str>) -> Result<Option<u32>, String> {
+        // Tests run beside each other.
+        let name = format!("instanton-hosts-{}-{:?}", std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(name);
+        let hostfile = lines.map(|lines| fs::write(&path, lines).unwrap()).map(|()| path.clone());
+        let host = host.iter().map(|host| host.to_string()).collect();
+        let args =
+            HostArgs { host, hostfile: hostfile.into_iter().collect(), oversubscribe: false, nooversubscribe: false };
+        let found = args.slots(8, |name| ["n", "localhost"].contains(&name));
+        let _ = fs::remove_file(path);
+        found
+    }
+
+    #[test]
+    fn slots_are_counted() {
+        assert_eq!(slots(&[], None), Ok(None));
+        assert_eq!(slots(&["n:3,localhost", "n"], None), Ok(Some(5)));
+        assert_eq!(slots(&["n:*"], None), Ok(Some(8)));
+        let file = "# mine\n\nn slots=2 max-slots=4\nlocalhost slots = 1 # more\nroot@n:3\n";
+        assert_eq!(slots(&[], Some(file)), Ok(Some(6)));
+        assert_eq!(slots(&[], Some("n\n")), Ok(Some(8)));
+        assert_eq!(slots(&["n:2"], Some("n slots=5")), Ok(Some(2)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (host, word) in
+            [("m:3", "m is another machine"), ("n:x", "x is no number"), ("", "missing"), ("n:0", "0 is")]
+        {
+            let error = slots(&[host], None).unwrap_err();
+            assert!(error.starts_with(&format!("--host {host}: ")) && error.contains(word), "{error}");
+        }
+        for (line, word) in
+            [("m slots=2", "another machine"), ("n slots=x", "x is no"), ("n slots", "slots=4"), ("n speed=2", "speed")]
+        {
+            let error = slots(&[], Some(&format!("n\n{line}\n"))).unwrap_err();
+            assert!(error.contains(":2: ") && error.contains(word), "{error}");
+        }
+        assert!(slots(&[], Some("# nobody\n")).unwrap_err().contains("names no machine"));
+    }
+}

@@ -1,0 +1,467 @@
+//! The command line: options before a program are ours, everything behind it is the program's, and a lone `:` begins
+//! the next application of the same job.
+//!
+//! Each group of options has a file of its own. [`words`] comes first: it turns the spellings of other launchers into
+//! ours, takes out the options that mean [nothing here](foreign), and reads files of applications. Options of the whole
+//! job may stand before any of its applications.
+mod app;
+mod foreign;
+mod general;
+mod hosts;
+mod output;
+mod placement;
+mod words;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use instanton::launch::{AppSpec, MOST_RANKS};
+
+pub use general::GeneralArgs;
+pub use hosts::HostArgs;
+pub use output::OutputArgs;
+pub use placement::PlacementArgs;
+
+use crate::job::ProcessSet;
+use crate::nodes::NodesOptions;
+use crate::nodes::server::NodeOptions;
+use crate::signals::SignalOptions;
+use crate::survival::SurvivalOptions;
+use app::AppArgs;
+use words::Words;
+
+/// PMIx, shared-memory first: start jobs and look into them.
+#[derive(Debug, Parser)]
+#[command(name = "instanton", version, about, subcommand_required = true, propagate_version = true)]
+pub struct Cli {
+    /// The command to carry out.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Words of a run as the launcher reads them again: every spelling ours, every file of applications read.
+    #[arg(skip)]
+    pub words: Vec<OsString>,
+    /// Lines for the user about what was typed.
+    #[arg(skip)]
+    pub notes: Vec<String>,
+}
+
+/// Commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a job on this machine and wait for its end
+    ///
+    /// Options stand before the program, and everything behind it is the program's. A lone colon begins the next
+    /// application of the same job. Long options may have one dash, as with mpirun.
+    #[command(after_long_help = EXAMPLES)]
+    Run(Box<Run>),
+    /// Put the store under stock servers of this machine: a plug-in for their PMIx library
+    ///
+    /// A server with the plug-in writes what it knows of a job into shared memory, where programs that load this
+    /// project's libpmix.so.2 read it. All other programs are served as before. Jobs that run keep what they have loaded.
+    #[command(subcommand)]
+    Gds(Gds),
+    /// The other half of a running `instanton run`; it is of no use by hand.
+    #[command(hide = true)]
+    Launch(Box<Launch>),
+    /// The server of a simulated node; it is of no use by hand.
+    #[command(hide = true)]
+    Node(Box<NodeOptions>),
+}
+
+/// `instanton gds`.
+#[derive(Debug, Subcommand)]
+pub enum Gds {
+    /// Put the plug-in where the library looks for its own
+    Install(Library),
+    /// Say which plug-in is there, and what it would do
+    Status(Library),
+    /// Take the plug-in away again
+    Remove(Library),
+}
+
+/// A stock library.
+#[derive(Debug, Args)]
+pub struct Library {
+    /// The library (libpmix.so.2), or a folder of plug-ins; otherwise the library that the system has
+    #[arg(long = "for", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// End of the long help.
+const EXAMPLES: &str = "\
+Examples:
+  instanton run -n 4 ./prog args        four ranks of one program
+  instanton run -n 4 ./a : -n 2 ./b     one job of two programs: ranks 0 to 3, and 4 and 5
+  instanton run -n 2 -x DEBUG=1 --wdir /tmp ./prog
+  instanton run -n 4 --output tag,dir=out:nocopy ./prog
+  instanton run -n 4 --mca pml ob1 ./prog
+  instanton run -n 4 --hostfile hosts --timeout 600 ./prog
+  instanton run -n 4 --map-by numa --bind-to core --report-bindings ./prog
+  instanton run --map-by ppr:2:package:pe=4 ./prog   two ranks a package, four cores each
+
+Environment:
+  INSTANTON_JOB_MEMORY   as --job-memory
+  INSTANTON_TRACE        stderr or a file: one line for every refusal, fallback and loss
+  INSTANTON_STOCK_CLIENTS=off   no port for ranks that bring a stock PMIx library
+  TMPDIR                 where the session directory lies
+  Ranks inherit the whole environment; OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE and _NODE_RANK tell each
+  its place.
+
+Exit status:
+  0    every rank has ended well
+  N    the code of the first rank that failed, or the status that a rank has aborted with
+  128+S   a signal S has ended the first rank that failed
+  1    the launcher cannot go on, a rank ended between Init and Finalize, or output cannot be written
+  2    the command line or a file that it names makes no sense; nothing was started
+  124  --timeout or --spawn-timeout is over
+  126  a program cannot be executed
+  127  there is no such program";
+
+/// `instanton run`.
+#[derive(Clone, Debug, Args)]
+#[command(args_override_self = true)]
+pub struct Run {
+    #[command(flatten)]
+    first: AppArgs,
+    #[command(flatten)]
+    pub hosts: HostArgs,
+    #[command(flatten)]
+    pub placement: PlacementArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub general: GeneralArgs,
+    #[command(flatten)]
+    pub survival: SurvivalOptions,
+    #[command(flatten)]
+    pub signals: SignalOptions,
+    #[command(flatten)]
+    pub nodes: NodesOptions,
+    #[arg(skip)]
+    others: Vec<AppArgs>,
+}
+
+/// The hidden command that the reaper starts the launcher with.
+#[derive(Debug, Args)]
+#[command(args_override_self = true)]
+pub struct Launch {
+    /// Descriptor of the socket to the guardian.
+    #[arg(long)]
+    pub guardian: i32,
+    /// The job's session directory.
+    #[arg(long)]
+    pub session: PathBuf,
+    /// Options of the user.
+    #[command(flatten)]
+    pub run: Run,
+}
+
+/// A further application of a job, behind a colon.
+#[derive(Debug, Parser)]
+#[command(name = "instanton run ... :", disable_version_flag = true, args_override_self = true)]
+struct Further {
+    #[command(flatten)]
+    app: AppArgs,
+}
+
+impl Cli {
+    /// Reads a command line, the command's own name first.
+    ///
+    /// # Errors
+    /// Complaints of clap, and the texts of `--help` and `--version`.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let refused = |text: String| Self::command().error(ErrorKind::ValueValidation, text);
+        let Words { first, others, notes } = Words::read(arguments).map_err(refused)?;
+        let mut cli = Self::try_parse_from(&first)?;
+        let mut apps = Vec::new();
+        for (place, words) in &others {
+            let read = Further::try_parse_from([OsString::from(":")].iter().chain(words));
+            let placed = |error: clap::Error| match place {
+                Some(place) => refused(format!("{place}: {}", without_usage(&error))),
+                None => error,
+            };
+            apps.push(read.map_err(placed)?.app);
+        }
+        cli.notes = notes;
+        let run = match &mut cli.command {
+            Command::Run(run) => &mut **run,
+            Command::Launch(launch) => &mut launch.run,
+            Command::Gds(_) | Command::Node(_) => return Ok(cli),
+        };
+        run.others = apps;
+        run.output.check().map_err(refused)?;
+        run.placement.policy().map_err(refused)?;
+        let ranks = run.apps(1).map_err(refused)?.iter().map(|app| u64::from(app.ranks)).sum::<u64>();
+        if ranks > u64::from(MOST_RANKS) {
+            return Err(refused(format!("{ranks} ranks are more than the {MOST_RANKS} that one machine can number")));
+        }
+        cli.notes.extend(std::iter::once(&run.first).chain(&run.others).flat_map(AppArgs::notes));
+        let behind = others.into_iter().flat_map(|(_, words)| [OsString::from(":")].into_iter().chain(words));
+        cli.words = first.into_iter().skip(2).chain(behind).collect();
+        Ok(cli)
+    }
+}
+
+impl Run {
+    /// The applications in their order; `unnumbered` is the number of ranks of one that is given none.
+    ///
+    /// # Errors
+    /// A line about a setting that makes no sense.
+    pub fn apps(&self, unnumbered: u32) -> Result<Vec<AppSpec>, String> {
+        std::iter::once(&self.first).chain(&self.others).map(|app| app.spec(unnumbered)).collect()
+    }
+
+    /// The process sets of the applications.
+    pub fn psets(&self, unnumbered: u32) -> Vec<ProcessSet> {
+        let all = std::iter::once(&self.first).chain(&self.others);
+        ProcessSet::of_apps(all.map(|app| (app.ranks.unwrap_or(unnumbered), app.psets.clone())))
+    }
+
+    /// Returns whether some application is given a number of ranks.
+    pub fn is_numbered(&self) -> bool {
+        std::iter::once(&self.first).chain(&self.others).any(|app| app.ranks.is_some())
+    }
+
+    /// Returns whether it has one application, and that is not given a number of ranks.
+    pub fn is_unnumbered(&self) -> bool {
+        self.others.is_empty() && self.first.ranks.is_none()
+    }
+}
+
+/// A complaint of clap in one line, and where to read more.
+pub fn one_line(error: &clap::Error) -> String {
+    format!("{}; see `instanton run --help`", without_usage(error))
+}
+
+fn without_usage(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.split("\n\nUsage:").next().unwrap_or_default();
+    let text = text.split("\n\nFor more information").next().unwrap_or_default();
+    let is_worth = |line: &&str| !line.is_empty() && !line.starts_with("tip: to pass ");
+    let lines = text.lines().map(str::trim).filter(is_worth);
+    let line = lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    pub(super) fn run(line: &str) -> Result<Run, clap::Error> {
+        match Cli::read(line.split(' ').map(OsString::from))?.command {
+            Command::Run(run) => Ok(*run),
+            _ => panic!("{line} is a run"),
+        }
+    }
+
+    fn apps(run: &Run) -> Vec<AppSpec> {
+        run.apps(1).unwrap()
+    }
+
+    #[test]
+    fn options_end_where_the_program_begins() {
+        let run = run("instanton run -n 4 -x A=b=c -x B --wdir /tmp --tag-output prog -n 7 --tag x").unwrap();
+        assert!(run.output.tag_output);
+        assert_eq!(
+            apps(&run),
+            [AppSpec {
+                ranks: 4,
+                environment: vec![("A".into(), Some("b=c".into()))],
+                wdir: Some("/tmp".into()),
+                program: "prog".into(),
+                arguments: ["-n", "7", "--tag", "x"].map(OsString::from).to_vec(),
+                ..AppSpec::default()
+            }]
+        );
+    }
+
+    #[test]
+    fn memory_of_a_job_is_an_amount_with_or_without_a_unit() {
+        let memory = |line: &str| run(line).unwrap().general.job_memory;
+        assert_eq!(memory("instanton run --job-memory 128M a"), Some(128 << 20));
+        assert_eq!(memory("instanton run --job-memory 4096 a"), Some(4096));
+        assert_eq!(memory("instanton run a"), None);
+    }
+
+    #[test]
+    fn each_application_has_its_process_sets() {
+        let run = run("instanton run -n 2 --pset a --pset b x : y : -n 1 --pset a z --pset c").unwrap();
+        let sets: Vec<_> = run.psets(1).into_iter().map(|set| (set.name.to_string(), set.ranks)).collect();
+        assert_eq!(sets, [("a".to_owned(), vec![0, 1, 3]), ("b".to_owned(), vec![0, 1])]);
+    }
+
+    #[test]
+    fn a_lone_colon_begins_the_next_application() {
+        let apps = apps(&run("instanton run -n 2 a : -n 3 -x V=1 b c:d :e : f").unwrap());
+        assert_eq!(
+            apps.iter().map(|app| (app.ranks, app.program.to_str().unwrap())).collect::<Vec<_>>(),
+            [(2, "a"), (3, "b"), (1, "f")]
+        );
+        assert_eq!(apps[1].arguments, ["c:d", ":e"]);
+        assert_eq!(apps[0].environment, []);
+    }
+
+    #[test]
+    fn options_of_the_job_may_stand_before_any_application() {
+        let run = run("instanton run -n 2 a -x : -n 3 --timeout 3 -tag-output b").unwrap();
+        assert_eq!((run.general.timeout, run.output.tag_output), (Some(Duration::from_secs(3)), true));
+        assert_eq!(apps(&run).iter().map(|app| app.ranks).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(apps(&run)[0].arguments, ["-x"]);
+    }
+
+    #[test]
+    fn a_double_dash_ends_the_options() {
+        assert_eq!(apps(&run("instanton run -n 2 -- -odd -n").unwrap())[0].program, "-odd");
+    }
+
+    #[test]
+    fn spellings_of_other_launchers_are_read() {
+        for line in [
+            "-np 3 a",
+            "-c 3 a",
+            "--n 3 a",
+            "-n 3 a",
+            "--np=3 a",
+            "-np=3 a",
+            "-n3 a",
+            "--ntasks 3 a",
+            "-np 2 -np 3 a",
+            "-allow-run-as-root -np 3 a",
+            "--oversubscribe -n 3 a",
+            "-q -v -n 3 a",
+            "--noprefix -n 3 a",
+            "--prtemca plm ssh -n 3 a",
+            "-prefix /opt/x -n 3 a",
+            "--launch-agent=x -n 3 a",
+        ] {
+            let line = format!("instanton run {line}");
+            let run = run(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!((apps(&run)[0].ranks, &apps(&run)[0].program), (3, &"a".into()), "{line}");
+        }
+        for line in ["-wd /x a", "-wdir /x a", "--wd=/x a", "--chdir /x a"] {
+            assert_eq!(apps(&run(&format!("instanton run {line}")).unwrap())[0].wdir, Some("/x".into()), "{line}");
+        }
+    }
+
+    #[test]
+    fn settings_of_the_environment_are_made_in_an_order() {
+        let line =
+            "instanton run -mca pml ob1 -x P=/b -x Q --prepend-envar P[:] /a -append-env P[:] /c --unset-env R a";
+        let expected = [("R", None), ("P", Some("/b")), ("OMPI_MCA_pml", Some("ob1")), ("P", Some("/a:/b"))];
+        let expected = expected.into_iter().chain([("P", Some("/a:/b:/c"))]);
+        let expected: Vec<_> = expected.map(|(name, value)| (name.into(), value.map(OsString::from))).collect();
+        assert_eq!(apps(&run(line).unwrap())[0].environment, expected);
+    }
+
+    #[test]
+    fn what_is_not_set_or_means_nothing_is_said() {
+        let notes = |line: &str| Cli::read(line.split(' ').map(OsString::from)).unwrap().notes.join("\n");
+        assert!(notes("instanton run -x NOT_SET_ANYWHERE a : -x NOT_SET* b").contains("NOT_SET_ANYWHERE"));
+        assert!(notes("instanton run -x NOT_SET* a").contains("NOT_SET*"));
+        assert_eq!(notes("instanton run -x PATH -x NEW=1 --allow-run-as-root a"), "");
+        let note = notes("instanton run --pmixmca a b a");
+        assert!(note.contains("--pmixmca") && note.contains("nothing here"), "{note}");
+    }
+
+    #[test]
+    fn the_launcher_reads_the_same_without_the_notes() {
+        let first = Cli::read(
+            "instanton run -np 2 --prtemca a b -x NONE_SUCH a -np : -timestamp-output b".split(' ').map(OsString::from),
+        );
+        let first = first.unwrap();
+        let words: Vec<_> = ["instanton", "run"].map(OsString::from).into_iter().chain(first.words).collect();
+        assert_eq!(words.join(" ".as_ref()), "instanton run --timestamp-output --np 2 -x NONE_SUCH a -np : b");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "instanton",
+            "instanton run",
+            "instanton run -n 2",
+            "instanton run -n 0 a",
+            "instanton run -n -1 a",
+            "instanton run -np a",
+            "instanton run -n 65537 a",
+            "instanton run -n 65536 a : b",
+            "instanton run --bogus a",
+            "instanton run --bind-to moon a",
+            "instanton run --map-by moon a",
+            "instanton run --map-by ppr:2 a",
+            "instanton run --rank-by moon a",
+            "instanton run --topology core a",
+            "instanton run --display moon a",
+            "instanton run a :",
+            "instanton run : a",
+            "instanton run --timeout 0 a",
+            "instanton run --timeout -1 a",
+            "instanton run --timeout inf a",
+            "instanton run --timeout soon a",
+            "instanton run --job-memory 0 a",
+            "instanton run --job-memory 1MB a",
+            "instanton run --pset a,b a",
+            "instanton run --preload-binary a",
+            "instanton run -s a",
+            "instanton run --nolocal a",
+            "instanton run --app /no/such",
+            "instanton run --mca pml",
+            "instanton run --prepend-envar P /a a",
+            "instanton run --output tags a",
+            "instanton run --output dir= a",
+            "instanton run --stdin 1,2 a",
+            "instanton run --forward-signals SIGNONE a",
+        ] {
+            let error = run(line).expect_err(line);
+            assert!(error.use_stderr(), "{line}");
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert_eq!(one_line(&error).lines().count(), 1, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_word_brings_the_right_one() {
+        for (line, word) in [
+            ("--timeot 3 a", "--timeout"),
+            ("-hostfil x a", "--hostfile"),
+            ("--bind-to croe a", "core"),
+            ("--output tagg a", "tag"),
+            ("-s a", "./prog"),
+        ] {
+            let said = one_line(&run(&format!("instanton run {line}")).unwrap_err());
+            assert!(said.contains(word), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_time_limit_may_have_a_fraction() {
+        assert_eq!(run("instanton run --timeout 1.5 a").unwrap().general.timeout, Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn applications_may_stand_in_a_file() {
+        let path = std::env::temp_dir().join(format!("instanton-app-{}", std::process::id()));
+        let read = |text: &str, more: &str| {
+            std::fs::write(&path, text).unwrap();
+            run(&format!("instanton run --timeout 9 --app {}{more}", path.display()))
+        };
+        let both = read("# two\n-np 2 -x A=1 a 'b c'\n\n  -n 3 \"d\" e\\ f \n", "").unwrap();
+        let words = |app: &AppSpec| (app.ranks, app.program.clone(), app.arguments.clone());
+        assert_eq!(
+            apps(&both).iter().map(words).collect::<Vec<_>>(),
+            [(2, "a".into(), vec!["b c".into()]), (3, "d".into(), vec!["e f".into()])]
+        );
+        for (text, more, place) in [
+            ("-n 1 a\n-n x b\n", "", ":2: "),
+            ("-n 1 'a\n", "", ":1: "),
+            ("# none\n", "", "no application"),
+            ("a\n", " b", "--app"),
+        ] {
+            let said = one_line(&read(text, more).unwrap_err());
+            assert!(said.contains(place), "{said}");
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,116 @@
+//! Credentials of ranks and tools: tokens that the server can tell to be its own.
+//!
+//! A process that asks for one gets a word that nobody can guess. Whoever is shown the word can have it looked at here,
+//! and learns whose it is. A token ends with its process.
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use instanton::data::{Info, InfoList, Proc, Status, keys};
+use nix::unistd::{getgid, getuid};
+
+use crate::random;
+
+/// The kind of these credentials (`PMIX_CRED_TYPE`).
+const KIND: &str = "instanton";
+/// Most tokens that are known at a time; an older one gives way to a newer one of the same process.
+const MOST: usize = 65536;
+/// Most tokens of one process.
+const MOST_OF_ONE: usize = 64;
+
+/// The tokens that were given.
+#[derive(Debug, Default)]
+pub struct Credentials(Mutex<Tokens>);
+
+#[derive(Debug, Default)]
+struct Tokens {
+    owners: BTreeMap<Vec<u8>, Proc>,
+    of: BTreeMap<Proc, VecDeque<Vec<u8>>>,
+}
+
+impl Credentials {
+    /// Makes a credential for a process.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` where another kind is wanted, `ERR_OUT_OF_RESOURCE` where there are too many.
+    pub fn make(&self, proc: &Proc, directives: &[Info]) -> Result<Vec<u8>, Status> {
+        check_kind(directives)?;
+        let token = random::hex::<32>().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+        let token = format!("{KIND}:{token}").into_bytes();
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Tokens { owners, of } = &mut *tokens;
+        if owners.len() >= MOST {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        let own = of.entry(proc.clone()).or_default();
+        if own.len() >= MOST_OF_ONE
+            && let Some(oldest) = own.pop_front()
+        {
+            owners.remove(&oldest);
+        }
+        own.push_back(token.clone());
+        owners.insert(token.clone(), proc.clone());
+        Ok(token)
+    }
+
+    /// Says whose a credential is. All processes here are of one user.
+    ///
+    /// # Errors
+    /// `ERR_INVALID_CRED` for one that was not made here, or whose process has ended; as [`make`](Self::make).
+    pub fn judge(&self, token: &[u8], directives: &[Info]) -> Result<Vec<Info>, Status> {
+        check_kind(directives)?;
+        let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let owner = tokens.owners.get(token).ok_or(Status::ERR_INVALID_CRED)?;
+        Ok(vec![
+            Info::new(keys::USERID, getuid().as_raw()),
+            Info::new(keys::GRPID, getgid().as_raw()),
+            Info::new(keys::PROCID, owner.clone()),
+            Info::new(keys::CRED_TYPE, KIND),
+        ])
+    }
+
+    /// The tokens of a process end with it.
+    pub fn process_ended(&self, proc: &Proc) {
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for token in tokens.of.remove(proc).unwrap_or_default() {
+            tokens.owners.remove(&token);
+        }
+    }
+}
+
+/// Looks at the kinds that a caller takes, in a list.
+fn check_kind(directives: &[Info]) -> Result<(), Status> {
+    let kinds = directives.find(keys::CRED_TYPE).and_then(|info| info.value.as_str());
+    match kinds.is_none_or(|kinds| kinds.split(',').any(|kind| kind.trim() == KIND)) {
+        true => Ok(()),
+        false => Err(Status::ERR_NOT_SUPPORTED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use instanton::data::{Nspace, Rank};
+
+    #[test]
+    fn a_token_says_whose_it_is_until_its_process_ends() {
+        let credentials = Credentials::default();
+        let [a, b] = [0, 1].map(|rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank)));
+        let kinds = |kinds: &str| [Info::new(keys::CRED_TYPE, kinds)];
+        let of_a = credentials.make(&a, &[]).unwrap();
+        let of_b = credentials.make(&b, &kinds("munge, instanton")).unwrap();
+        assert_eq!(credentials.make(&a, &kinds("munge")), Err(Status::ERR_NOT_SUPPORTED));
+        let whose = |token: &[u8]| {
+            credentials
+                .judge(token, &[])
+                .map(|infos| infos.find(keys::PROCID).unwrap().value.as_proc().cloned().unwrap())
+        };
+        assert_eq!((whose(&of_a), whose(&of_b)), (Ok(a.clone()), Ok(b.clone())));
+        assert_eq!(whose(&of_a[1..]), Err(Status::ERR_INVALID_CRED));
+        credentials.process_ended(&a);
+        assert_eq!((whose(&of_a), whose(&of_b)), (Err(Status::ERR_INVALID_CRED), Ok(b.clone())));
+        for _ in 0..MOST_OF_ONE {
+            credentials.make(&b, &[]).unwrap();
+        }
+        assert_eq!(whose(&of_b), Err(Status::ERR_INVALID_CRED), "it has given way to newer ones");
+    }
+}

@@ -1,0 +1,173 @@
+//! `instanton gds`: the plug-in for stock servers is put where their library looks for plug-ins, and taken away.
+//!
+//! A library looks in the folder `pmix` beside itself. There the plug-in has a name of its own, so that it never stands
+//! in the place of another one. It is written beside that name first, under one that no library takes for a plug-in,
+//! and renamed when it is whole: whoever starts meanwhile finds the old one or the new one, and jobs that run keep the
+//! file that they have mapped.
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use instanton::internal::stock::SERVED;
+
+use crate::args::{Gds, Library};
+
+/// Name of the plug-in among others.
+const NAME: &str = "pmix_mca_gds_instanton.so";
+/// Text that only the plug-in has in it.
+const MARK: &[u8] = b"pmix_mca_gds_instanton_component";
+/// Texts with which a library says its release.
+const RELEASE: &[u8] = b"OpenPMIx ";
+/// Folders in which a system has its library; in the first ones, those of each architecture.
+const PLACES: [&str; 5] = ["/usr/lib", "/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64"];
+
+/// A place for plug-ins, and the library that looks there, where it is known.
+struct Place {
+    folder: PathBuf,
+    host: Option<PathBuf>,
+}
+
+/// Carries out a command.
+pub fn run(asked: Gds) -> anyhow::Result<u8> {
+    match asked {
+        Gds::Install(library) => install(&Place::of(library)?),
+        Gds::Status(library) => status(&Place::of(library)?),
+        Gds::Remove(library) => remove(&Place::of(library)?),
+    }
+    .map(|()| 0)
+}
+
+impl Place {
+    fn of(named: Library) -> anyhow::Result<Self> {
+        let file = match named.file {
+            Some(file) => file,
+            None => found().context("there is no libpmix.so.2 in the system's folders; name it: --for FILE")?,
+        };
+        let file = fs::canonicalize(&file).with_context(|| format!("{} cannot be used", file.display()))?;
+        if file.is_dir() {
+            return Ok(Place { folder: file, host: None });
+        }
+        let folder = file.parent().unwrap_or(Path::new("/")).join("pmix");
+        if !folder.is_dir() {
+            bail!("{} has no folder of plug-ins: there is no {}", file.display(), folder.display());
+        }
+        Ok(Place { folder, host: Some(file) })
+    }
+
+    fn plugin(&self) -> PathBuf {
+        self.folder.join(NAME)
+    }
+
+    /// The release that the library says.
+    fn release(&self) -> anyhow::Result<Option<String>> {
+        let Some(library) = &self.host else { return Ok(None) };
+        let bytes = fs::read(library).with_context(|| format!("{} cannot be read", library.display()))?;
+        match release_in(&bytes) {
+            Some(release) => Ok(Some(release)),
+            None => bail!("{} is no library of the reference implementation", library.display()),
+        }
+    }
+}
+
+/// The first release that a file names.
+fn release_in(bytes: &[u8]) -> Option<String> {
+    let at = bytes.windows(RELEASE.len()).position(|text| text == RELEASE)?;
+    let text = bytes[at..].iter().take_while(|byte| (b' '..=b'~').contains(byte)).copied().collect();
+    let text = String::from_utf8(text).ok()?;
+    Some(text.split(" (").next().unwrap_or_default().to_owned())
+}
+
+/// The system's library.
+fn found() -> Option<PathBuf> {
+    let sub = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let folders = PLACES.iter().map(PathBuf::from);
+    let all = folders.clone().chain(folders.take(2).flat_map(|folder| sub(&folder).collect::<Vec<_>>()));
+    all.map(|folder| folder.join("libpmix.so.2")).find(|file| file.exists())
+}
+
+/// The plug-in that was built with this command, beside which it lies.
+fn built() -> anyhow::Result<Vec<u8>> {
+    let own = std::env::current_exe().context("this command does not find itself")?;
+    let prefix = own.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let file = prefix.join("lib/instanton").join(NAME);
+    fs::read(&file).with_context(|| format!("the plug-in cannot be read: {}", file.display()))
+}
+
+/// The plug-in that is in a place. Another file of that name is not touched.
+fn there(place: &Place) -> anyhow::Result<Option<Vec<u8>>> {
+    let file = place.plugin();
+    match fs::read(&file) {
+        Ok(bytes) if bytes.windows(MARK.len()).any(|text| text == MARK) => Ok(Some(bytes)),
+        Ok(_) => bail!("{} is not a plug-in of this project; it is left as it is", file.display()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", file.display())),
+    }
+}
+
+fn install(place: &Place) -> anyhow::Result<()> {
+    if let Some(release) = place.release()?.filter(|release| !SERVED.contains(&release.as_str())) {
+        bail!("{release} is not served; the plug-in serves {}", SERVED.join(", "));
+    }
+    there(place)?;
+    write(&place.plugin(), &built()?)?;
+    println!("{} is installed; servers that start from now on use it", place.plugin().display());
+    Ok(())
+}
+
+/// Writes a file as a whole, or not at all.
+fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let beside = file.with_file_name(format!(".{NAME}.{}", std::process::id()));
+    let written = (|| {
+        let mut new = File::options().write(true).create_new(true).mode(0o755).open(&beside)?;
+        new.write_all(bytes)?;
+        new.sync_all()?;
+        fs::rename(&beside, file)
+    })();
+    if written.is_err() {
+        // It may not be there.
+        let _ = fs::remove_file(&beside);
+    }
+    written.with_context(|| format!("{} cannot be written", file.display()))
+}
+
+fn status(place: &Place) -> anyhow::Result<()> {
+    let file = place.plugin();
+    match there(place)? {
+        None => println!("{} is not there", file.display()),
+        Some(bytes) if built().is_ok_and(|built| built == bytes) => {
+            println!("{} is that of this release", file.display())
+        }
+        Some(_) => println!("{} is one of another release than this command", file.display()),
+    }
+    if let (Some(library), Some(release)) = (&place.host, place.release()?) {
+        let is = if SERVED.contains(&release.as_str()) { "served" } else { "not served" };
+        println!("{} is {release}, which is {is}", library.display());
+    }
+    Ok(())
+}
+
+fn remove(place: &Place) -> anyhow::Result<()> {
+    let file = place.plugin();
+    if there(place)?.is_none() {
+        println!("{} is not there", file.display());
+        return Ok(());
+    }
+    fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
+    println!("{} is removed; servers that run keep what they have loaded", file.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_of_a_library_is_read_from_its_text() {
+        let library = b"\x7fELF\0OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2)\0OpenPMIx 9\0";
+        assert_eq!(release_in(library).as_deref(), Some("OpenPMIx 4.2.2rc2"));
+        assert_eq!(release_in(b"\x7fELF\0OpenPMI\0"), None);
+        assert_eq!(release_in(b"OpenPMIx "), Some("OpenPMIx ".into()));
+    }
+}

@@ -1,0 +1,323 @@
+//! Job information: what the Standard's keys say of a job and its ranks.
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+
+use instanton::data::{DataArray, DataType, Info, Rank, Value, keys};
+use instanton::internal::sys::hwloc::Place;
+use instanton::launch::App;
+use nix::sys::sysinfo::sysinfo;
+
+use super::{Job, SESSION};
+use crate::placement::Kind;
+
+impl Job {
+    /// Other names of the machine, where it is one node.
+    fn aliases(&self) -> Option<String> {
+        let [node] = &self.nodes[..] else { return None };
+        let short = node.split_once('.').map(|(short, _)| short);
+        Some(short.into_iter().chain(["localhost", "127.0.0.1"]).collect::<Vec<_>>().join(","))
+    }
+
+    /// Returns how its ranks are mapped, in the words of Open MPI's launchers.
+    fn mapped_by(&self) -> String {
+        let more = if self.is_oversubscribed() { "OVERSUBSCRIBE" } else { "NOOVERSUBSCRIBE" };
+        format!("{}:{more}", self.placement.policy.words())
+    }
+
+    /// Returns what its ranks are bound to, in the words of Open MPI's launchers.
+    fn bound_to(&self) -> &'static str {
+        let is_bound = self.placement.spots.iter().any(|spot| !spot.units.is_empty());
+        self.placement.policy.binds().filter(|_| is_bound).map_or("NONE", Kind::word)
+    }
+
+    /// Returns its job information for a node. `place` is the machine, and where on it we may run, as every rank may.
+    pub fn infos(&self, place: Option<&Place>, node: u32) -> Vec<Info> {
+        let size = self.size();
+        let (here, session) = (self.ranks_on(node), self.session.of_node(node));
+        let list = |ranks: Range<u32>| ranks.map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
+        let used: Vec<u32> = (0..self.nodes.len() as u32).filter(|node| !self.ranks_on(*node).is_empty()).collect();
+        let names: Vec<&str> = used.iter().map(|node| self.nodes[*node as usize].as_str()).collect();
+        let ranks: Vec<String> = used.iter().map(|node| list(self.ranks_on(*node))).collect();
+        let mut infos = vec![
+            Info::new(keys::SESSION_ID, SESSION),
+            Info::new(keys::SERVER_NSPACE, Value::string(&self.server)),
+            Info::new(keys::SERVER_RANK, Rank(0)),
+            Info::new(keys::JOBID, Value::string(&self.nspace)),
+            Info::new(keys::UNIV_SIZE, self.universe()),
+            Info::new(keys::RM_NAME, "instanton"),
+            Info::new(keys::RM_VERSION, env!("CARGO_PKG_VERSION")),
+            Info::new(keys::JOB_SIZE, size),
+            Info::new(keys::MAX_PROCS, size),
+            Info::new(keys::JOB_NUM_APPS, self.apps.len() as u32),
+            Info::new(keys::NPROC_OFFSET, Rank(self.before)),
+            Info::new(keys::NUM_NODES, used.len() as u32),
+            Info::new(keys::NODE_SIZE, self.before + here.len() as u32),
+            Info::new(keys::LOCAL_SIZE, here.len() as u32),
+            Info::new(keys::LOCAL_PEERS, list(here.clone()).as_str()),
+            Info::new(keys::NODE_MAP, names.join(",").as_str()),
+            Info::new(keys::PROC_MAP, ranks.join(";").as_str()),
+            Info::new(keys::TMPDIR, path(session.top())),
+            Info::new(keys::NSDIR, path(session.job(self.number))),
+            Info::new(keys::MAPBY, self.mapped_by().as_str()),
+            Info::new(keys::RANKBY, "SLOT"),
+            Info::new(keys::BINDTO, self.bound_to()),
+            // We remove those directories; the ranks need not.
+            Info::new(keys::TDIR_RMCLEAN, true),
+        ];
+        infos.extend((!here.is_empty()).then(|| Info::new(keys::LOCALLDR, Rank(here.start))));
+        infos.extend(used.iter().map(|node| {
+            let here = self.ranks_on(*node).len() as u32;
+            let mut infos = vec![
+                Info::new(keys::NODEID, *node),
+                Info::new(keys::HOSTNAME, self.nodes[*node as usize].as_str()),
+                Info::new(keys::NUM_SLOTS, self.slots),
+                Info::new(keys::MAX_PROCS, here.max(self.slots)),
+            ];
+            infos.extend(self.aliases().map(|aliases| Info::new(keys::HOSTNAME_ALIASES, aliases.as_str())));
+            array(keys::NODE_INFO_ARRAY, infos)
+        }));
+        if let Some(parent) = &self.parent {
+            infos.push(Info::new(keys::SPAWNED, true));
+            infos.push(Info::new(keys::PARENT_ID, parent.clone()));
+        }
+        if let Ok(memory) = sysinfo() {
+            infos.push(Info::new(keys::AVAIL_PHYS_MEMORY, Value::Uint64(memory.ram_total())));
+        }
+        // Its presence counts to Open MPI, not its truth.
+        if self.is_oversubscribed() {
+            infos.push(Info::new(keys::NODE_OVERSUBSCRIBED, true));
+        }
+        if let Some(place) = place {
+            infos.push(Info::new(keys::HWLOC_XML_V2, place.xml.as_str()));
+        }
+        if self.apps.len() > 1 {
+            infos.push(Info::new("OMPI_APP_SIZES", self.per_app(|app| app.spec.ranks, ",").as_str()));
+            infos.push(Info::new("OMPI_FIRST_RANKS", self.per_app(|app| app.first, ",").as_str()));
+        }
+        infos.extend(self.survival.infos());
+        infos.extend(self.apps.iter().map(App::info));
+        let mut placed = self.placement.infos().into_iter();
+        infos.extend(
+            self.ranks().map(|(rank, app)| self.rank_info(rank, app, place, placed.next().unwrap_or_default())),
+        );
+        infos
+    }
+
+    fn rank_info(&self, rank: u32, app: &App, place: Option<&Place>, placed: Vec<Info>) -> Info {
+        let (node, local) = (self.node_of(rank), self.local_rank(rank));
+        let on_node = self.before + local;
+        let short = |number: u32| u16::try_from(number).expect("no more ranks than MOST_RANKS");
+        let mut infos = vec![
+            Info::new(keys::RANK, Rank(rank)),
+            Info::new(keys::GLOBAL_RANK, Rank(self.before + rank)),
+            Info::new(keys::APPNUM, app.number),
+            Info::new(keys::APP_RANK, Rank(rank - app.first)),
+            Info::new(keys::LOCAL_RANK, short(local)),
+            Info::new(keys::NODE_RANK, short(on_node)),
+            Info::new(keys::NODEID, node),
+            Info::new(keys::HOSTNAME, self.node_name(rank)),
+            Info::new(keys::PROCDIR, path(self.session.of_node(node).rank(self.number, rank))),
+            Info::new(keys::REINCARNATION, self.reincarnation(rank)),
+        ];
+        let sets = self.psets.iter().filter(|set| set.ranks.contains(&rank)).map(|set| &set.name);
+        let sets: Vec<Value> = sets.map(|name| Value::String(Some(name.clone()))).collect();
+        if let Some(first) = sets.first().cloned() {
+            infos.push(Info::new(keys::PSET_NAME, first));
+            infos.extend(DataArray::new(DataType::STRING, sets).ok().map(|names| Info::new(keys::PSET_NAMES, names)));
+        }
+        let text = |key, text: &Option<String>| text.as_ref().map(|text| Info::new(key, text.as_str()));
+        if let (Some(place), true) = (place, placed.is_empty()) {
+            infos.extend(text(keys::CPUSET, &place.cpuset));
+            infos.extend(text(keys::LOCALITY_STRING, &place.locality));
+            // If all may run in one package only, all are there.
+            let is_one = place.locality.as_deref().is_some_and(|places| is_in_one(places, "SK"));
+            infos.extend(is_one.then(|| Info::new(keys::PACKAGE_RANK, short(local))));
+        }
+        infos.extend(placed);
+        array(keys::PROC_INFO_ARRAY, infos)
+    }
+}
+
+/// Returns whether a locality string names just one part of the machine of a kind: `SK0`, and not `SK0-1`.
+fn is_in_one(places: &str, kind: &str) -> bool {
+    let mut lists = places.split(':').filter_map(|place| place.strip_prefix(kind));
+    lists.next().is_some_and(|list| list.parse::<u32>().is_ok()) && lists.next().is_none()
+}
+
+fn array(key: &str, infos: Vec<Info>) -> Info {
+    Info::new(key, DataArray::of_info(infos))
+}
+
+/// Text of the system, which holds no NUL.
+fn path(text: impl AsRef<OsStr>) -> Value {
+    Value::string(text.as_ref().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton::data::Text;
+    use instanton::launch::AppSpec;
+    use instanton::store::{JobInfo, JobWriter, Limits, Question};
+
+    use super::*;
+    use crate::job::{Placement, ProcessSet};
+    use crate::placement::{Machine, Policy, place};
+    use crate::session::Session;
+
+    fn job(sizes: &[u32]) -> Job {
+        let spec =
+            |&ranks| AppSpec { ranks, program: "prog".into(), arguments: vec!["a b".into()], ..AppSpec::default() };
+        let mut job = Job::new(sizes.iter().map(spec).collect(), 1, Session::named("/tmp/x".into()), 1).unwrap();
+        job.slots = 4;
+        job
+    }
+
+    /// Returns a function that looks up as a rank does, through a server's store.
+    fn reads(job: &Job, place: Option<&Place>) -> impl Fn(Rank, &str) -> Option<Value> {
+        let infos = job.infos(place, 0);
+        let info = JobInfo::from_infos(&job.nspace, job.size(), &infos, &job.nodes[0]).unwrap();
+        let limits = Limits::default();
+        let store = JobWriter::create(&job.nspace, info, &limits).unwrap();
+        move |rank, key| store.reader().get(&Question::new(rank, key)).ok()
+    }
+
+    #[test]
+    fn what_open_mpi_cannot_do_without_is_there_with_its_exact_type() {
+        let job = job(&[3]);
+        let place = Place {
+            xml: "<xml/>".into(),
+            cpuset: Some("hwloc:0-3".into()),
+            locality: Some("SK0:CR0-1:NM0-1".into()),
+            cores: Vec::new(),
+        };
+        let get = reads(&job, Some(&place));
+        for (key, value) in [
+            (keys::JOB_SIZE, Value::Uint32(3)),
+            (keys::MAX_PROCS, Value::Uint32(3)),
+            (keys::LOCAL_SIZE, Value::Uint32(3)),
+            (keys::NODE_SIZE, Value::Uint32(3)),
+            (keys::UNIV_SIZE, Value::Uint32(4)),
+            (keys::NPROC_OFFSET, Value::ProcRank(Rank(0))),
+            (keys::AVAIL_PHYS_MEMORY, Value::Uint64(sysinfo().unwrap().ram_total())),
+            (keys::NUM_NODES, Value::Uint32(1)),
+            (keys::JOB_NUM_APPS, Value::Uint32(1)),
+            (keys::LOCAL_PEERS, Value::string("0,1,2")),
+            (keys::LOCALLDR, Value::ProcRank(Rank(0))),
+            (keys::TMPDIR, Value::string("/tmp/x")),
+            (keys::NSDIR, Value::string("/tmp/x/1")),
+            (keys::HWLOC_XML_V2, Value::string("<xml/>")),
+            (keys::MAPBY, Value::string("BYSLOT:NOOVERSUBSCRIBE")),
+            (keys::RANKBY, Value::string("SLOT")),
+            (keys::BINDTO, Value::string("NONE")),
+        ] {
+            assert_eq!(get(Rank::WILDCARD, key), Some(value), "{key}");
+        }
+        for (key, value) in [
+            (keys::LOCAL_RANK, Value::Uint16(2)),
+            (keys::NODE_RANK, Value::Uint16(2)),
+            (keys::APP_RANK, Value::ProcRank(Rank(2))),
+            (keys::GLOBAL_RANK, Value::ProcRank(Rank(2))),
+            (keys::APPNUM, Value::Uint32(0)),
+            (keys::NODEID, Value::Uint32(0)),
+            (keys::HOSTNAME, Value::string(&job.nodes[0])),
+            (keys::PROCDIR, Value::string("/tmp/x/1/2")),
+            (keys::CPUSET, Value::string("hwloc:0-3")),
+            (keys::LOCALITY_STRING, Value::string("SK0:CR0-1:NM0-1")),
+            (keys::PACKAGE_RANK, Value::Uint16(2)),
+            (keys::HOSTNAME_ALIASES, Value::string(job.aliases().unwrap())),
+            (keys::NUM_SLOTS, Value::Uint32(4)),
+            (keys::REINCARNATION, Value::Uint32(0)),
+            (keys::RM_NAME, Value::string("instanton")),
+            (keys::RM_VERSION, Value::string(env!("CARGO_PKG_VERSION"))),
+        ] {
+            assert_eq!(get(Rank(2), key), Some(value), "{key}");
+        }
+        for absent in [keys::NODE_OVERSUBSCRIBED, "OMPI_APP_SIZES", "OMPI_FIRST_RANKS"] {
+            assert_eq!(get(Rank::WILDCARD, absent), None, "{absent}");
+        }
+    }
+
+    #[test]
+    fn ranks_know_the_sets_that_their_applications_are_in() {
+        let mut job = job(&[2, 1, 1]);
+        let text = |name: &str| Text::new(name).unwrap();
+        let apps = [(2, vec![text("a")]), (1, vec![]), (1, vec![text("b"), text("a"), text("a")])];
+        job.psets = ProcessSet::of_apps(apps);
+        let set = |name, ranks: &[u32]| ProcessSet { name: text(name), ranks: ranks.to_vec() };
+        assert_eq!(job.psets, [set("a", &[0, 1, 3]), set("b", &[3])]);
+        let get = reads(&job, None);
+        assert_eq!(get(Rank(1), keys::PSET_NAME), Some(Value::string("a")));
+        assert_eq!(get(Rank(2), keys::PSET_NAMES), None);
+        let names = ["a", "b"].map(Value::string).to_vec();
+        assert_eq!(get(Rank(3), keys::PSET_NAMES), DataArray::new(DataType::STRING, names).ok().map(Value::DataArray));
+    }
+
+    #[test]
+    fn ranks_that_are_bound_are_told_where() {
+        let machine = Machine::synthetic(&[(Kind::Package, 2), (Kind::Core, 2)]);
+        let mut policy = Policy::default();
+        policy.map_by("package").unwrap();
+        policy.bind_to("core").unwrap();
+        let mut job = job(&[3]);
+        let spots = place(&policy, &machine, 3, &[], None).unwrap();
+        job.placement = Placement { policy, machine: Some(machine.into()), spots };
+        let get = reads(&job, None);
+        assert_eq!(get(Rank::WILDCARD, keys::BINDTO), Some(Value::string("CORE")));
+        assert_eq!(get(Rank::WILDCARD, keys::MAPBY), Some(Value::string("BYPACKAGE:NOOVERSUBSCRIBE")));
+        let of = |key| [0, 1, 2].map(|rank| get(Rank(rank), key).unwrap());
+        assert_eq!(of(keys::CPUSET), ["hwloc:0", "hwloc:2", "hwloc:1"].map(Value::string));
+        assert_eq!(of(keys::PACKAGE_RANK), [0, 0, 1].map(Value::Uint16));
+        assert_eq!(get(Rank(1), keys::LOCALITY_STRING), Some(Value::string("SK1:CR2:HT2:NM0")));
+        assert_eq!(job.placement.processors(1), [], "the machine is not there");
+    }
+
+    #[test]
+    fn one_part_is_told_from_several() {
+        for (places, one) in [("SK0:NM0", true), ("SK12", true), ("SK0-1:NM0", false), ("SK0,2", false), ("NM0", false)]
+        {
+            assert_eq!(is_in_one(places, "SK"), one, "{places}");
+        }
+    }
+
+    #[test]
+    fn several_applications_are_told_apart() {
+        let job = job(&[2, 3]);
+        let get = reads(&job, None);
+        assert_eq!(get(Rank::WILDCARD, "OMPI_APP_SIZES"), Some(Value::string("2,3")));
+        assert_eq!(get(Rank::WILDCARD, "OMPI_FIRST_RANKS"), Some(Value::string("0,2")));
+        assert_eq!(get(Rank::WILDCARD, keys::NODE_OVERSUBSCRIBED), Some(Value::Bool(true)));
+        assert_eq!(get(Rank::WILDCARD, keys::HWLOC_XML_V2), None);
+        assert_eq!(get(Rank(4), keys::APPNUM), Some(Value::Uint32(1)));
+        assert_eq!(get(Rank(4), keys::APP_RANK), Some(Value::ProcRank(Rank(2))));
+        assert_eq!(get(Rank(4), keys::APP_SIZE), Some(Value::Uint32(3)));
+        assert_eq!(get(Rank(4), keys::LOCAL_RANK), Some(Value::Uint16(4)));
+        assert_eq!(get(Rank(4), keys::APP_ARGV), Some(Value::string("prog a b")));
+    }
+
+    #[test]
+    fn a_spawned_job_knows_its_parent_and_comes_behind() {
+        let first = job(&[2]);
+        let (spec, parent) = (first.apps[0].spec.clone(), first.proc(1));
+        let many = first.spawned(3, parent.clone(), 2, vec![spec.clone(), spec.clone(), spec.clone()]).unwrap();
+        assert_eq!((many.size(), many.universe()), (6, 4), "one number in a session");
+        let child = first.spawned(2, parent.clone(), 2, vec![spec]).unwrap();
+        let get = reads(&child, None);
+        assert_eq!(get(Rank::WILDCARD, keys::PARENT_ID), Some(parent.into()));
+        assert_eq!(get(Rank::WILDCARD, keys::SPAWNED), Some(Value::Bool(true)));
+        assert_eq!(get(Rank::WILDCARD, keys::LOCAL_SIZE), Some(Value::Uint32(2)));
+        assert_eq!(get(Rank::WILDCARD, keys::NODE_SIZE), Some(Value::Uint32(4)));
+        assert_eq!(get(Rank(1), keys::LOCAL_RANK), Some(Value::Uint16(1)));
+        assert_eq!(get(Rank(1), keys::NODE_RANK), Some(Value::Uint16(3)));
+        assert_eq!(get(Rank(1), keys::PROCDIR), Some(Value::string("/tmp/x/2/1")));
+        let name = first.nspace.to_string().replace("@1", "@2");
+        assert_eq!(child.nspace.to_string(), name);
+    }
+
+    #[test]
+    fn names_are_of_the_form_that_open_mpi_takes_apart() {
+        let name = job(&[1]).nspace.to_string();
+        assert!(name.starts_with("instanton-") && name.ends_with("@1"), "{name}");
+        assert_ne!(name, job(&[1]).nspace.to_string());
+    }
+}

@@ -1,0 +1,179 @@
+//! Explanations for a program that could not be started: which file, and what it lacks.
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use instanton::launch::App;
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
+
+use crate::outcome::{FAILURE, NOT_EXECUTABLE, NOT_FOUND};
+
+/// Explanation of a failure: the status to exit with, and a text.
+pub type Explanation = (u8, String);
+
+/// Explains why an application's program was not found, or could not be executed, with this error. `found` is its file
+/// if there is one.
+pub fn program(app: &App, found: Option<&Path>, error: &io::Error) -> Explanation {
+    let name = app.spec.program.to_string_lossy();
+    let Some(errno) = error.raw_os_error().map(Errno::from_raw) else { return (FAILURE, format!("{name}: {error}")) };
+    let has_slash = app.spec.program.as_bytes().contains(&b'/');
+    let file = found.map(Path::to_path_buf).or_else(|| has_slash.then(|| app.wdir.join(&app.spec.program)));
+    let (code, why) = match (errno, file) {
+        (Errno::ENOENT | Errno::ENOTDIR | Errno::ENOEXEC, Some(file)) if file.is_file() => {
+            (NOT_EXECUTABLE, lacks(&file))
+        }
+        (Errno::ENOENT | Errno::ENOTDIR, Some(file)) => (NOT_FOUND, missing(&file, &app.wdir)),
+        (Errno::ENOENT | Errno::ENOTDIR, None) => (NOT_FOUND, unknown(app)),
+        (Errno::EACCES | Errno::EISDIR, Some(file)) => (NOT_EXECUTABLE, not_executable(&file)),
+        (Errno::EACCES | Errno::EISDIR, None) => {
+            (NOT_EXECUTABLE, "a file of that name is in PATH and cannot be executed".to_owned())
+        }
+        _ => (FAILURE, error.to_string()),
+    };
+    (code, format!("{name}: {why}"))
+}
+
+/// Explains why an application's directory cannot be run in.
+pub fn directory(app: &App, error: &io::Error) -> Explanation {
+    let asked = if app.spec.wdir.is_some() { "--wdir " } else { "" };
+    (FAILURE, format!("cannot run in {asked}{}: {}", app.wdir.display(), error))
+}
+
+/// A path that leads to no file.
+fn missing(file: &Path, directory: &Path) -> String {
+    if let Ok(target) = fs::read_link(file) {
+        return format!("{} is a link to {}, which is not there", file.display(), target.display());
+    }
+    let above = file.ancestors().skip(1).find(|above| above.exists());
+    let above = above.filter(|above| Some(*above) != file.parent());
+    let where_it_ends = above.map(|above| format!("; there is nothing below {}", above.display()));
+    format!("there is no such file in {}{}", directory.display(), where_it_ends.unwrap_or_default())
+}
+
+/// A name that is in no directory of the search path.
+fn unknown(app: &App) -> String {
+    let program = &app.spec.program;
+    let searched = if app.spec.path.is_some() { "--path" } else { "PATH" };
+    let here = app.wdir.join(program);
+    match here.is_file() {
+        true if access(&here, AccessFlags::X_OK).is_ok() => {
+            let name = program.to_string_lossy();
+            format!("there is no such program in {searched}; if {} is meant, say ./{name}", here.display())
+        }
+        true => format!("there is no such program in {searched}, and {} is not executable", here.display()),
+        false => format!("there is no such program in {searched}"),
+    }
+}
+
+/// A file without the right to execute it.
+fn not_executable(file: &Path) -> String {
+    match fs::metadata(file) {
+        Ok(found) if found.is_dir() => format!("{} is a directory", file.display()),
+        Ok(_) => format!("permission denied: {} is not executable for you; chmod +x makes it so", file.display()),
+        Err(error) => format!("{} cannot be looked at: {}", file.display(), error),
+    }
+}
+
+/// A file that is there and that the kernel cannot execute.
+fn lacks(file: &Path) -> String {
+    let name = file.display();
+    let mut begin = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(4096).read_to_end(&mut begin));
+    if read.is_err() {
+        return format!("{name} cannot be executed");
+    }
+    if let Some(line) = begin.strip_prefix(b"#!") {
+        let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let word = line.split(|&byte| byte == b' ' || byte == b'\t').find(|word| !word.is_empty()).unwrap_or_default();
+        let carriage = if line.ends_with(b"\r") { "; its lines end as on Windows, with a carriage return" } else { "" };
+        return format!("the interpreter of {name}, {}, is not there{carriage}", OsStr::from_bytes(word).display());
+    }
+    match interpreter(&begin) {
+        Some(loader) if !loader.exists() => {
+            format!("the dynamic loader of {name}, {}, is not there; it was built for another system", loader.display())
+        }
+        _ if begin.starts_with(b"\x7fELF") => format!("{name} is no program for this machine"),
+        _ if begin.is_empty() => format!("{name} is empty"),
+        _ => format!("{name} is neither a program nor a script whose first line names its interpreter (#!/bin/sh)"),
+    }
+}
+
+/// The dynamic loader that a program of 64 bits names.
+fn interpreter(begin: &[u8]) -> Option<PathBuf> {
+    const INTERPRETER: u32 = 3;
+    let half = |at: usize| Some(u16::from_le_bytes(begin.get(at..at + 2)?.try_into().ok()?));
+    let word = |at: usize| Some(u32::from_le_bytes(begin.get(at..at + 4)?.try_into().ok()?));
+    let long = |at: usize| Some(u64::from_le_bytes(begin.get(at..at + 8)?.try_into().ok()?) as usize);
+    if !begin.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let (table, size, count) = (long(32)?, usize::from(half(54)?), usize::from(half(56)?));
+    let mut headers = (0..count).map(|at| table.saturating_add(at * size));
+    let header = headers.find(|&at| word(at) == Some(INTERPRETER))?;
+    let text = begin.get(long(header + 8)?..)?.get(..long(header + 32)?)?;
+    Some(OsStr::from_bytes(text.strip_suffix(b"\0")?).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use instanton::launch::{AppSpec, Lacks, programs};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_a_program_lacks_is_named() {
+        let folder = std::env::temp_dir().join(format!("instanton-explain-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let make = |name: &str, bytes: &[u8], mode| {
+            fs::write(folder.join(name), bytes).unwrap();
+            fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        make("hello", b"#!/bin/sh\n", 0o755);
+        make("plain", b"#!/bin/sh\n", 0o644);
+        make("script", b"#! /no/such -x\n", 0o755);
+        make("windows", b"#!/bin/sh\r\n", 0o755);
+        make("text", b"words\n", 0o755);
+        make("empty", b"", 0o755);
+        let mut elf = fs::read("/bin/sh").unwrap();
+        let at = elf.windows(5).position(|bytes| bytes == b"/lib6" || bytes == b"/lib/").unwrap();
+        elf[at + 1..at + 4].copy_from_slice(b"bil");
+        make("elf", &elf, 0o755);
+        std::os::unix::fs::symlink("gone", folder.join("link")).unwrap();
+        let explained = |program: &str| {
+            let spec = AppSpec { ranks: 1, program: program.into(), wdir: Some(folder.clone()), ..AppSpec::default() };
+            let apps = App::all(vec![spec]).unwrap();
+            match programs(&apps) {
+                Err((app, Lacks::Program(error))) => super::program(app, None, &error),
+                Err((app, Lacks::Directory(error))) => directory(app, &error),
+                Ok(found) => {
+                    let alone = crate::COPIES.write();
+                    let error = std::process::Command::new(&found[0]).spawn().unwrap_err();
+                    drop(alone);
+                    super::program(&apps[0], Some(&found[0]), &error)
+                }
+            }
+        };
+        for (program, code, words) in [
+            ("hello", 127, "say ./hello"),
+            ("plain", 127, "is not executable"),
+            ("./plain", 126, "chmod +x"),
+            ("./script", 126, "/no/such, is not there"),
+            ("./windows", 126, "carriage return"),
+            ("./text", 126, "#!/bin/sh"),
+            ("./empty", 126, "is empty"),
+            ("./elf", 126, "dynamic loader"),
+            ("./link", 127, "is a link to gone"),
+            ("./no/such/file", 127, "there is nothing below"),
+            ("./none", 127, "there is no such file in"),
+            ("none-such-anywhere", 127, "in PATH"),
+            ("./", 126, "is a directory"),
+        ] {
+            let (status, text) = explained(program);
+            assert!(status == code && text.contains(words), "{program}: {status} {text}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

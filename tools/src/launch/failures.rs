@@ -1,0 +1,149 @@
+//! Failures of processes: a job that survives starts them anew or goes on without them; any other ends, and with it
+//! those that are [tied](crate::ties) to it.
+//!
+//! A process that is to be started anew is expected by the server from the moment at which its end is known, so that
+//! fences wait for it. It is started when its time has come, and forgotten when its job ends before that.
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use instanton::data::Status;
+
+use super::running::Running;
+use crate::control;
+use crate::event::Abort;
+use crate::jobs::{ProcessEnd, Restart, Verdict};
+use crate::outcome::{End, Outcome};
+use crate::say::say;
+use crate::server::Pmix;
+
+impl Running {
+    /// A process has failed while nothing ends yet. Returns whether the others of its job go on.
+    pub(super) fn failed(&mut self, ended: &ProcessEnd, pmix: &Pmix) -> bool {
+        let (number, rank) = (ended.who.job, ended.proc.rank.0);
+        let mut verdict = self.jobs.judge(number, rank);
+        if let (Verdict::Restart(_), Some(live)) = (verdict, self.jobs.get(number))
+            && pmix.expect(&live.job, rank).is_err()
+        {
+            // Its node is gone.
+            verdict = if self.jobs.lose(number, rank) { Verdict::Lost } else { Verdict::Fatal };
+        }
+        let job = self.jobs.get(number).map(|live| &live.job);
+        match verdict {
+            Verdict::Restart(delay) => {
+                let done = job.map_or(0, |job| job.reincarnation(rank));
+                let of = job.map_or(0, |job| job.survival.restarts);
+                say(&format!("{} {}; it is started anew ({} of {of})", ended.who, how(ended), done + 1));
+                self.restarts.push(Restart { at: Instant::now() + delay, job: number, rank });
+                true
+            }
+            Verdict::Lost => {
+                say(&format!("{} {}; the others go on", ended.who, how(ended)));
+                true
+            }
+            Verdict::Fatal => {
+                if let Some(job) = job.filter(|job| job.survival.survives()) {
+                    let lives = job.reincarnation(rank);
+                    say(&format!("{} is not started anew: {lives} restarts did not help", ended.who));
+                }
+                let status = match ended.end {
+                    End::Code(0) => Status::ERR_JOB_TERM_WO_SYNC,
+                    End::Code(_) => Status::ERR_JOB_NON_ZERO_TERM,
+                    End::Signal(_) => Status::ERR_JOB_ABORTED_BY_SIG,
+                };
+                let (who, end, initialised) = (ended.who.clone(), ended.end, ended.is_initialised);
+                self.job_fails(number, status, pmix, |outcome| outcome.ended(who, end, initialised));
+                false
+            }
+        }
+    }
+
+    /// A job ends for a reason that `tell` gives, and those that are tied to it end with it.
+    fn job_fails(&mut self, number: u32, status: Status, pmix: &Pmix, tell: impl FnOnce(&mut Outcome)) {
+        let ending = self.jobs.fails(number, status);
+        let is_first = ending.contains(&1);
+        let mut beside = self.outcome.beside();
+        tell(if is_first { &mut self.outcome } else { &mut beside });
+        if let Some(line) = beside.line() {
+            say(&line);
+            if !self.reports_separately {
+                self.outcome.child_failed(beside.code());
+            }
+        }
+        let others: BTreeSet<u32> = self.jobs.all().map(|live| live.job.number).collect();
+        if is_first {
+            if others.difference(&ending).all(|other| self.jobs.is_over(*other)) {
+                // The run ends.
+                return;
+            }
+            self.outcome.spare_others();
+        }
+        for number in ending {
+            self.give_up(number, pmix);
+            let running = self.jobs.get(number).map(|live| live.job.all());
+            let running = running.and_then(|all| self.jobs.named(&[all])).unwrap_or_default();
+            self.terminate(running);
+        }
+    }
+
+    /// A rank asks for the end of processes, be they all of its job or others.
+    pub(super) fn abort(&mut self, abort: Abort, pmix: &Pmix) {
+        let Abort { by, status, message, procs, done } = abort;
+        let Some(live) = self.jobs.number(&by.nspace).and_then(|number| self.jobs.get(number)) else {
+            return done.complete(Err(Status::ERR_NOT_FOUND));
+        };
+        let is_all = procs.is_empty()
+            || (0..live.job.size()).all(|rank| {
+                let proc = live.job.proc(rank);
+                procs.iter().any(|named| named.matches(&proc))
+            });
+        if !is_all {
+            return self.control(control::Request::end(procs, done));
+        }
+        let number = live.job.number;
+        let who = self.jobs.who_is(&by);
+        self.job_fails(number, Status::ERR_JOB_ABORTED, pmix, |outcome| outcome.aborted(who, status, message));
+        // Processes of other jobs that are named besides.
+        let others: Vec<_> = procs.into_iter().filter(|named| named.nspace != by.nspace).collect();
+        self.control(control::Request::end(others, done));
+    }
+
+    /// Starts the processes whose time has come.
+    pub(super) fn restart(&mut self, now: Instant, pmix: &Pmix) {
+        for Restart { job, rank, .. } in self.restarts.extract_if(.., |restart| restart.at <= now).collect::<Vec<_>>() {
+            if self.jobs.reincarnate(job, rank).is_none() {
+                continue;
+            }
+            let born = self.starter.restart(&mut self.jobs, job, rank, pmix);
+            match born {
+                Ok(()) if self.has_children => {}
+                Ok(()) => self.watch_again(),
+                Err(error) => {
+                    self.give_up(job, pmix);
+                    let who = self.jobs.who(job, rank);
+                    let text = format!("{error:#}");
+                    self.job_fails(job, Status::ERR_JOB_FAILED_TO_LAUNCH, pmix, |outcome| {
+                        outcome.not_restarted(who, text);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Nobody of a job is started anew any more.
+    pub(super) fn give_up(&mut self, number: u32, pmix: &Pmix) {
+        let was_over = self.jobs.is_over(number);
+        self.jobs.await_nobody(number);
+        if !was_over && self.jobs.is_over(number) {
+            self.job_over(number, pmix);
+        }
+    }
+}
+
+/// The end of a process in words.
+fn how(ended: &ProcessEnd) -> String {
+    match ended.end {
+        End::Code(0) => "exited with code 0 after Init and without Finalize".to_owned(),
+        End::Code(code) => format!("exited with code {code}"),
+        End::Signal(signal) => format!("was killed by {}", crate::signals::name(signal)),
+    }
+}

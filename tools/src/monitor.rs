@@ -1,0 +1,89 @@
+//! Monitors of what processes and the node take of this machine (`PMIx_Process_monitor` with
+//! `PMIX_MONITOR_PROC_RESOURCE_USAGE` or `PMIX_MONITOR_NODE_RESOURCE_USAGE`): one look, whose result is the answer.
+//!
+//! The value of the monitor may be an array of attributes; then only those are told. Looks that are repeated
+//! (`PMIX_MONITOR_RESOURCE_RATE`) are not made.
+use instanton::data::{DataArray, Info, InfoList, Proc, Rank, Status, keys};
+use instanton::server::{Completion, Infos};
+use nix::unistd::Pid;
+
+use crate::jobs::Jobs;
+use crate::usage;
+
+/// Directives that are looked at.
+const SERVED: [&str; 5] =
+    [keys::MONITOR_TARGET_PROCS, keys::MONITOR_LOCAL_ONLY, keys::MONITOR_ID, keys::USERID, keys::GRPID];
+
+/// Kind of what is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Processes,
+    Node,
+}
+
+/// Request of a rank or tool, and the way back.
+#[derive(Debug)]
+pub struct Request {
+    kind: Kind,
+    /// Processes that are meant.
+    targets: Vec<Proc>,
+    /// Attributes that are wanted; all, where none is named.
+    wanted: Vec<Info>,
+    done: Completion<Infos>,
+}
+
+impl Request {
+    /// Reads a call; without targets all of the asker's job is meant.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` for monitors of other kinds, repeated looks, and required directives that are unknown.
+    pub fn read(
+        requestor: &Proc,
+        monitor: &Info,
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Result<Self, Status> {
+        let kind = match monitor.key.as_str() {
+            Some(keys::MONITOR_PROC_RESOURCE_USAGE) => Kind::Processes,
+            Some(keys::MONITOR_NODE_RESOURCE_USAGE) => Kind::Node,
+            _ => return Err(Status::ERR_NOT_SUPPORTED),
+        };
+        let is_unserved = |info: &Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
+        if directives.find(keys::MONITOR_RESOURCE_RATE).is_some() || directives.iter().any(is_unserved) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        let named = directives.find(keys::MONITOR_TARGET_PROCS).and_then(|info| info.value.as_procs());
+        let targets = named.unwrap_or_else(|| vec![Proc::new(requestor.nspace.clone(), Rank::WILDCARD)]);
+        let wanted = monitor.value.as_array().map(|array| array.infos().cloned().collect()).unwrap_or_default();
+        Ok(Self { kind, targets, wanted, done })
+    }
+
+    /// Looks, and answers.
+    pub fn answer(self, jobs: &Jobs) {
+        let answer = match self.kind {
+            Kind::Node => Ok(vec![self.told(keys::NODE_RESOURCE_USAGE, usage::of_node(&jobs.first().nodes[0]))]),
+            Kind::Processes => self.processes(jobs),
+        };
+        self.done.complete(answer.map(|infos| (Status::SUCCESS, infos)));
+    }
+
+    fn processes(&self, jobs: &Jobs) -> Result<Vec<Info>, Status> {
+        let mut infos = Vec::new();
+        for target in &self.targets {
+            let live = jobs.number(&target.nspace).and_then(|number| jobs.get(number)).ok_or(Status::ERR_NOT_FOUND)?;
+            for process in live.table().filter(|process| target.matches(&process.proc) && process.pid > 0) {
+                let usage = usage::of_process(&process.proc, Pid::from_raw(process.pid));
+                infos.extend(usage.map(|usage| self.told(keys::PROC_RESOURCE_USAGE, usage)));
+            }
+        }
+        if infos.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(infos) }
+    }
+
+    /// One array of what is wanted; the name of its subject is always told.
+    fn told(&self, key: &str, mut usage: Vec<Info>) -> Info {
+        let names = [keys::PROCID, keys::HOSTNAME];
+        let is_wanted = |info: &Info| self.wanted.iter().any(|wanted| wanted.key == info.key);
+        usage.retain(|info| self.wanted.is_empty() || names.iter().any(|key| info.key == *key) || is_wanted(info));
+        Info::new(key, DataArray::of_info(usage))
+    }
+}

@@ -1,0 +1,53 @@
+//! Simulated nodes (`--nodes K`): K PMIx servers in K processes on this machine, each with ranks, a host name, a
+//! directory and shared memory of its own.
+//!
+//! Node 0 is the launcher's own server. Each other node is a [process](server) that the launcher has started, at the end
+//! of a [link](wire) that goes through the launcher alone: a star. What crosses nodes is what the `Host` trait carries,
+//! and nothing else: the [hub](hub) in the launcher is the host of all servers. It holds the [meetings](meetings) of
+//! collectives, knows which rank runs on which node, and hands the rest to the host that a run of one node has.
+//!
+//! The launcher starts the ranks of all nodes, and sees how they end; nodes start nothing. A node that dies takes its
+//! ranks with it: the launcher kills them, tells the others (`PMIX_EVENT_NODE_DOWN`), and ends every meeting that waits
+//! for it. When the launcher dies, the nodes are killed as ranks are.
+pub mod hub;
+mod meetings;
+pub mod server;
+pub mod wire;
+
+use clap::Args;
+
+/// Most nodes of a run.
+const MOST: u32 = 64;
+
+/// Options about nodes.
+#[derive(Clone, Debug, Args)]
+pub struct NodesOptions {
+    /// Run as on so many nodes, each with a server, a name and a directory of its own: a simulation on this machine
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    pub nodes: u32,
+}
+
+/// The names of so many nodes on a machine; a run of one node has the machine's.
+pub fn names(machine: &str, nodes: u32) -> Vec<String> {
+    if nodes == 1 { vec![machine.to_owned()] } else { (0..nodes).map(|node| format!("{machine}-n{node}")).collect() }
+}
+
+/// The node of each rank: all nodes get the same number of ranks, or one more, in the order of the ranks.
+pub fn place(ranks: u32, nodes: u32) -> Vec<u32> {
+    (0..ranks).map(|rank| (u64::from(rank) * u64::from(nodes) / u64::from(ranks)) as u32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_placed_in_blocks() {
+        assert_eq!(place(5, 2), [0, 0, 0, 1, 1]);
+        assert_eq!(place(4, 4), [0, 1, 2, 3]);
+        assert_eq!(place(2, 4), [0, 2]);
+        assert_eq!(place(3, 1), [0, 0, 0]);
+        assert_eq!(names("host", 2), ["host-n0", "host-n1"]);
+        assert_eq!(names("host", 1), ["host"]);
+    }
+}

@@ -1,0 +1,20 @@
+//! Reports of a run to scripts: a line in a place of their choice.
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::files;
+
+/// Writes a line to standard output (`-`), to standard error (`+`), or into a file, which is then nothing else.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(place: &Path, line: &str) -> Result<()> {
+    let written = match place.as_os_str().as_encoded_bytes() {
+        b"-" => writeln!(io::stdout(), "{line}"),
+        b"+" => writeln!(io::stderr(), "{line}"),
+        _ => files::create(place, false).and_then(|mut file| writeln!(file, "{line}")),
+    };
+    written.with_context(|| place.display().to_string())
+}

@@ -1,0 +1,431 @@
+//! The PMIx server in the launcher: jobs are registered with it, and processes that end are reported to it.
+//!
+//! Its requests go to the [`Launcher`], its host. On simulated nodes other than this one the same is done by the
+//! servers of the [hub](crate::nodes::hub).
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use instanton::data::{DataArray, DataRange, Info, Proc, Status, Text, Value, keys};
+use instanton::internal::sys::hwloc::{self, Place};
+use instanton::internal::wall_clock;
+use instanton::server::{Host, PublishedData, Server, ServerConfig, ToolSupport};
+use nix::unistd::{Pid, getgid, getuid};
+
+use crate::args::GeneralArgs;
+use crate::credentials::Credentials;
+use crate::environment::Environment;
+use crate::event::Event;
+use crate::host::{Launcher, SUPPORTED};
+use crate::job::{Job, ProcessSet};
+use crate::jobs::ProcessEnd;
+use crate::nodes::hub::{Hub, NodePlan, OWN};
+use crate::nodes::wire::{Call, Given};
+use crate::outcome::End;
+use crate::record::Record;
+use crate::spawn;
+use crate::streams::Streams;
+use crate::ties::Tells;
+
+/// Limit on the wait, at the end of the run, for tools that pull output and have not read it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The machine's topology and our place in it, which takes longest to find out: it is begun before anything else, and
+/// waited for before the first rank is born, so that no rank finds it missing and none inherits what is open meanwhile.
+pub enum Topology {
+    /// Somebody finds it out.
+    Asked(io::Result<thread::JoinHandle<Option<Place>>>),
+    /// It is known; none without the library, or where ranks are to believe in another.
+    Known(Option<Place>),
+}
+
+impl Topology {
+    /// Begins to find it out, with its cores where ranks are placed on them.
+    pub fn ask(with_cores: bool) -> Self {
+        Self::Asked(thread::Builder::new().name("topology".into()).spawn(move || hwloc::place(with_cores)))
+    }
+
+    /// Waits until it is known.
+    ///
+    /// # Errors
+    /// When the system has refused a thread for it.
+    pub fn wait(self) -> Result<Option<Place>> {
+        match self {
+            Self::Asked(asked) => {
+                let asked = asked.map_err(|error| anyhow!("cannot start a thread for the topology: {error}"))?;
+                // Without a topology each rank finds it out for itself.
+                Ok(asked.join().ok().flatten())
+            }
+            Self::Known(place) => Ok(place),
+        }
+    }
+}
+
+/// The server with the jobs of a run in it.
+pub struct Pmix {
+    server: Arc<Server>,
+    published: Arc<PublishedData>,
+    credentials: Arc<Credentials>,
+    place: Option<Place>,
+    refusal: Arc<Mutex<Option<String>>>,
+    /// The other nodes, if there are some.
+    hub: Option<Arc<Hub>>,
+}
+
+impl Pmix {
+    /// Starts a server for a run that begins with `job`.
+    pub fn start(
+        job: &Job,
+        topology: Topology,
+        options: &GeneralArgs,
+        events: Sender<Event>,
+        record: Arc<Record>,
+        streams: Streams,
+    ) -> Result<Self> {
+        let defaults = ServerConfig::default();
+        let config = ServerConfig {
+            nspace: job.server.clone(),
+            hostname: Text::new(job.nodes[0].as_bytes())?,
+            tmpdir: job.session.top().into(),
+            path_socket: options.path_socket,
+            job_memory: options.job_memory.unwrap_or(defaults.job_memory),
+            // Tools name the process that the user knows.
+            tools: Some(ToolSupport { pid: Some(job.guardian), ..ToolSupport::default() }),
+            ..defaults
+        };
+        let published = Arc::new(PublishedData::with_job_memory(config.job_memory / 2));
+        let refusal = Arc::new(Mutex::new(None));
+        let credentials = Arc::<Credentials>::default();
+        let host: Arc<dyn Host> = Arc::new(Launcher {
+            family: job.family().to_owned(),
+            events,
+            record,
+            contexts: Mutex::new(0),
+            streams: streams.clone(),
+            published: published.clone(),
+            refusal: refusal.clone(),
+            credentials: credentials.clone(),
+        });
+        let job_memory = config.job_memory;
+        let hub = (job.nodes.len() > 1).then(|| Hub::new(host.clone()));
+        let host = hub.as_ref().map_or(host, |hub| hub.host(OWN));
+        let server = Server::start(config, host).map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
+        let server = Arc::new(server);
+        streams.pulls.lead_to(&server);
+        streams.inputs.lead_to(&server);
+        if let Some(hub) = &hub {
+            let plan = NodePlan { servers: &job.server, names: &job.nodes, job_memory };
+            hub.start(&server, &plan, |node| job.session.of_node(node).top().to_owned())?;
+            let hub = Arc::downgrade(hub);
+            streams.pulls.lead_on(move |source, channels, bytes, infos| {
+                if let Some(hub) = hub.upgrade() {
+                    let (source, bytes, infos) = (source.clone(), bytes.to_vec(), infos.to_vec());
+                    let call = move || Call::Deliver {
+                        source: source.clone(),
+                        channels: channels.0,
+                        bytes: bytes.clone(),
+                        infos: infos.clone(),
+                    };
+                    hub.tell_all(call);
+                }
+            });
+        }
+        let place = topology.wait()?;
+        for (function, attributes) in SUPPORTED {
+            let attributes: Vec<String> = attributes.split_ascii_whitespace().map(str::to_owned).collect();
+            server
+                .register_attributes(function, &attributes)
+                .wait()
+                .map_err(|status| anyhow!("the PMIx server does not take in what {function} supports: {status}"))?;
+        }
+        Ok(Self { server, published, credentials, place, hub, refusal })
+    }
+
+    /// Returns the address at which tools reach the run.
+    pub fn uri(&self) -> Option<String> {
+        self.server.uri().map(ToString::to_string)
+    }
+
+    /// Tells the server of a job whose ranks are to be started.
+    pub fn register(&self, job: &Job) -> Result<(), Status> {
+        let (done, registered) = mpsc::channel();
+        if let Some(hub) = &self.hub {
+            hub.place(&job.nspace, job.homes.clone());
+            hub.ask_all(|node| {
+                let procs = job.ranks_on(node as u32).map(|rank| job.proc(rank)).collect();
+                Call::RegisterClients { procs, uid: getuid().as_raw(), gid: getgid().as_raw() }
+            })?;
+            hub.ask_all(|_| Call::Support { nspace: job.nspace.clone(), infos: job.said.clone() })?;
+        }
+        for rank in job.ranks_on(OWN as u32) {
+            let done = done.clone();
+            let done = move |result| {
+                let _ = done.send(result);
+            };
+            self.server.register_client(&job.proc(rank), getuid().as_raw(), getgid().as_raw()).then(done)?;
+        }
+        drop(done);
+        self.server.setup_local_support(&job.nspace, &job.said).wait()?;
+        self.inform(job)?;
+        registered.into_iter().collect()
+    }
+
+    /// Tells the server what there is to know of a job.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn inform(&self, job: &Job) -> Result<(), Status> {
+        let is_told = |info: &&Info| info.key == keys::COSPAWN_APP || spawn::STOPS.iter().any(|key| info.key == *key);
+        let infos = |node: usize| {
+            let mut infos = job.infos(self.place.as_ref(), node as u32);
+            infos.extend(job.said.iter().filter(is_told).cloned());
+            infos
+        };
+        if let Some(hub) = &self.hub {
+            let local = |node: usize| job.ranks_on(node as u32).len() as u32;
+            let nspace = &job.nspace;
+            hub.ask_all(|node| Call::Register { nspace: nspace.clone(), local: local(node), infos: infos(node) })?;
+        }
+        self.server.register_nspace(&job.nspace, job.ranks_on(OWN as u32).len(), &infos(OWN)).wait()
+    }
+
+    /// Expects a rank that has ended to come again, so that the others wait for it.
+    pub fn expect(&self, job: &Job, rank: u32) -> Result<(), Status> {
+        let proc = job.proc(rank);
+        if let Some((hub, node)) = self.elsewhere(job.node_of(rank)) {
+            hub.ask_now(node, Call::DeregisterClient(proc.clone()))?;
+            let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
+            hub.ask_now(node, Call::RegisterClients { procs: vec![proc], uid, gid })?;
+            hub.expect(&job.nspace, node);
+            return Ok(());
+        }
+        // The process that has ended is none of the job's any more.
+        self.server.deregister_client(&proc).wait()?;
+        self.server.register_client(&proc, getuid().as_raw(), getgid().as_raw()).wait()?;
+        if let Some(hub) = &self.hub {
+            hub.expect(&job.nspace, OWN);
+        }
+        Ok(())
+    }
+
+    /// Says why the server has refused to register a job, where there are words for it.
+    pub fn refusal(&self, status: Status) -> String {
+        let reason = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        reason.map_or_else(|| status.to_string(), |reason| format!("{status}, {reason}"))
+    }
+
+    /// Defines the process sets of a job; all of them, or none.
+    ///
+    /// # Errors
+    /// `ERR_EXISTS` for a name that is taken.
+    pub fn define_sets(&self, job: &Job) -> Result<(), Status> {
+        for (at, set) in job.psets.iter().enumerate() {
+            let members: Vec<Proc> = set.ranks.iter().map(|rank| job.proc(*rank)).collect();
+            let others = self.hub.as_ref().map_or(Ok(()), |hub| {
+                hub.ask_all(|_| Call::DefineSet { name: set.name.clone(), members: members.clone() })
+            });
+            if let Err(status) = others.and_then(|()| self.server.define_process_set(&set.name, &members).wait()) {
+                self.delete_sets(&job.psets[..at]);
+                return Err(status);
+            }
+        }
+        Ok(())
+    }
+
+    fn delete_sets(&self, sets: &[ProcessSet]) {
+        for set in sets {
+            if let Some(hub) = &self.hub {
+                hub.tell_all(|| Call::DeleteSet(set.name.clone()));
+            }
+            // A server that has ended has none.
+            let _ = self.server.delete_process_set(&set.name).then(|_| ());
+        }
+    }
+
+    /// Adds what a rank needs to find the server.
+    pub fn set_up(&self, job: &Job, rank: u32, environment: &mut Environment) -> Result<(), Status> {
+        let proc = job.proc(rank);
+        let Some((hub, node)) = self.elsewhere(job.node_of(rank)) else {
+            return self.server.setup_fork(&proc, environment);
+        };
+        let Given::Variables(variables) = hub.ask_now(node, Call::SetUpFork(proc))? else {
+            return Err(Status::ERR_BAD_PARAM);
+        };
+        let text = OsString::from_vec;
+        environment.extend(variables.into_iter().map(|(name, value)| (text(name), text(value))));
+        Ok(())
+    }
+
+    /// The way to a node's server, unless that is our own.
+    fn elsewhere(&self, node: u32) -> Option<(&Hub, usize)> {
+        self.hub.as_deref().map(|hub| (hub, node as usize)).filter(|(_, node)| *node != OWN)
+    }
+
+    /// A process has ended, of which it is asked whether it was a node that is missed. Returns its number.
+    pub fn node_ended(&self, pid: Pid) -> Option<u32> {
+        let hub = self.hub.as_ref().filter(|hub| !hub.is_over())?;
+        let node = hub.node_with(pid)?;
+        hub.lose(node);
+        Some(node as u32)
+    }
+
+    /// A node is lost, and all others hear of it.
+    pub fn node_down(&self, job: &Job, node: u32) {
+        let infos = vec![
+            Info::new(keys::NODEID, node),
+            Info::new(keys::HOSTNAME, job.nodes[node as usize].as_str()),
+            Info::new(keys::EVENT_NON_DEFAULT, true),
+        ];
+        self.spread(Status::EVENT_NODE_DOWN, DataRange::GLOBAL, &infos);
+    }
+
+    /// Has the other nodes end, once no rank is left.
+    pub fn end_nodes(&self) {
+        if let Some(hub) = &self.hub {
+            hub.finish();
+        }
+    }
+
+    /// A rank's process has ended.
+    pub fn rank_ended(&self, job: &Job, proc: &Proc) {
+        self.published.process_ended(proc);
+        self.credentials.process_ended(proc);
+        match self.elsewhere(job.node_of(proc.rank.0)) {
+            Some((hub, node)) => hub.tell(node, Call::Died(proc.clone())),
+            None => self.server.client_died(proc),
+        }
+    }
+
+    /// A tool is gone: it waits for no published data.
+    pub fn tool_gone(&self, tool: &Proc) {
+        self.published.process_ended(tool);
+        self.credentials.process_ended(tool);
+    }
+
+    /// All processes of a job have been started, and its parent wants to hear of that.
+    pub fn job_started(&self, job: &Job) {
+        for status in [Status::EVENT_JOB_START, Status::LAUNCH_COMPLETE] {
+            self.tell_parent(job, status, &job.all(), vec![Info::new(keys::NSPACE, Value::string(&job.nspace))]);
+        }
+    }
+
+    /// The last process of a job has ended.
+    pub fn job_ended(&self, job: &Job, status: Status, tells: Tells) {
+        self.published.namespace_ended(&job.nspace);
+        let name = Info::new(keys::NSPACE, Value::string(&job.nspace));
+        let more = vec![Info::new(keys::JOB_TERM_STATUS, status), name];
+        if tells.job_events {
+            self.tell_parent(job, Status::EVENT_JOB_END, &job.all(), more);
+        } else if let Some(parent) = job.parent.as_ref().filter(|_| tells.completion) {
+            self.raise(vec![parent.clone()], Status::EVENT_JOB_END, &job.all(), more);
+        }
+    }
+
+    /// A process has ended. `parent_asked` says whether the job's parent wants to hear of it, and `members` are those
+    /// that go on without it.
+    pub fn process_ended(&self, job: &Job, ended: &ProcessEnd, parent_asked: bool, members: Vec<Proc>) {
+        let code = match ended.end {
+            End::Code(code) => code,
+            End::Signal(signal) => signal,
+        };
+        let more = vec![Info::new(keys::PROC_TERM_STATUS, ended.status()), Info::new(keys::EXIT_CODE, code)];
+        if parent_asked {
+            self.tell_parent(job, Status::EVENT_PROC_TERMINATED, &ended.proc, more.clone());
+        }
+        if !members.is_empty() {
+            // MPI libraries that survive failures look for the second.
+            for status in [Status::EVENT_PROC_TERMINATED, Status::ERR_PROC_ABORTED] {
+                self.raise(members.clone(), status, &ended.proc, more.clone());
+            }
+        }
+    }
+
+    /// Tells the parent of a job what it has asked to be told, whatever handlers it has for that.
+    fn tell_parent(&self, job: &Job, status: Status, affected: &Proc, more: Vec<Info>) {
+        if let Some(parent) = &job.parent {
+            self.event(vec![parent.clone()], status, affected, more);
+        }
+    }
+
+    /// A process has ended between Init and Finalize; processes connected with it hear of that.
+    pub fn left_without_a_word(&self, proc: &Proc, connected: Vec<Proc>) {
+        self.raise(connected, Status::ERR_INVALID_TERMINATION, proc, Vec::new());
+    }
+
+    /// A process waits for a debugger somewhere; the process that has started its job hears of it.
+    pub fn rank_stopped(&self, parent: &Proc, rank: &Proc, place: Option<Info>) {
+        self.raise(vec![parent.clone()], Status::READY_FOR_DEBUG, rank, place.into_iter().collect());
+    }
+
+    /// Raises an event for handlers of these processes that are for it.
+    fn raise(&self, told: Vec<Proc>, status: Status, affected: &Proc, mut more: Vec<Info>) {
+        more.push(Info::new(keys::EVENT_NON_DEFAULT, true));
+        self.event(told, status, affected, more);
+    }
+
+    /// Tells processes that they are to write a checkpoint.
+    pub fn checkpoint(&self, targets: Vec<Proc>, name: Info) {
+        for target in &targets {
+            self.raise(vec![target.clone()], Status::JCTRL_CHECKPOINT, target, vec![name.clone()]);
+        }
+    }
+
+    /// Raises an event for these processes.
+    fn event(&self, told: Vec<Proc>, status: Status, affected: &Proc, more: Vec<Info>) {
+        let now = wall_clock::since_1970().as_secs();
+        let mut info = vec![
+            Info::new(keys::EVENT_AFFECTED_PROC, affected.clone()),
+            Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of(told))),
+            Info::new(keys::EVENT_TIMESTAMP, Value::Time(now as i64)),
+        ];
+        info.extend(more);
+        self.spread(status, DataRange::CUSTOM, &info);
+    }
+
+    /// Raises an event of our own; the server has it carried to other nodes.
+    fn spread(&self, status: Status, range: DataRange, info: &[Info]) {
+        // A server that has ended has nobody to tell.
+        let _ = self.server.notify_event(status, &self.server.proc(), range, info).then(|_| ());
+    }
+
+    /// Forgets a job that is over, and then removes its directories.
+    pub fn forget(&self, job: &Job) {
+        self.delete_sets(&job.psets);
+        if let Some(hub) = &self.hub {
+            hub.forget(&job.nspace);
+            for node in 1..job.nodes.len() as u32 {
+                let directory = job.session.of_node(node).job(job.number);
+                hub.deregister(node as usize, &job.nspace, move || drop(std::fs::remove_dir_all(directory)));
+            }
+        }
+        let directory = job.session.job(job.number);
+        // Files that cannot be removed now go with the session.
+        let _ = self.server.deregister_nspace(&job.nspace).then(move |_| drop(std::fs::remove_dir_all(directory)));
+    }
+
+    /// Returns the time at which [`expire`](Pmix::expire) is to be called.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.published.deadline()
+    }
+
+    /// Ends what has waited for long enough.
+    pub fn expire(&self, now: Instant) {
+        self.published.expire(now);
+    }
+
+    /// Ends the server, after the clean-ups that ranks have asked for. Returns whether all of these are done.
+    pub fn finish(self) -> bool {
+        // The nodes have ended, or were killed.
+        let is_complete = self.hub.as_ref().is_none_or(|hub| hub.is_over() && !hub.has_lost());
+        // A tool that pulls output may still read its end, unless it reads nothing.
+        let _ = self.server.iof_flush(PATIENCE).wait();
+        // Others hold it for the time of a call at most, and then end it.
+        drop(self.server);
+        is_complete
+    }
+}

@@ -1,0 +1,140 @@
+//! `instanton run --nodes K`: what crosses simulated nodes, and what happens when one dies.
+mod common;
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+
+use common::{Ended, Job, ends, example, numbers, run};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+fn on(nodes: u32, ranks: u32, words: &[&str]) -> Ended {
+    let (nodes, ranks) = (nodes.to_string(), ranks.to_string());
+    run(["--nodes", &nodes, "-n", &ranks].into_iter().chain(words.iter().copied()))
+}
+
+fn rank(words: &[&str], nodes: u32, ranks: u32) -> Ended {
+    let program = example("rank");
+    on(nodes, ranks, &[&[program.to_str().unwrap()], words].concat())
+}
+
+fn services(words: &[&str]) -> Ended {
+    let program = example("services");
+    on(2, 2, &[&[program.to_str().unwrap()], words].concat())
+}
+
+fn assert_prints(ended: &Ended, expected: &[&str]) {
+    let mut lines: Vec<&str> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((ended.code, lines), (Some(0), expected.to_vec()), "{ended:?}");
+}
+
+/// The processes of the nodes of a run, but for the first, which is the launcher's.
+fn nodes_of(launcher: Pid) -> Vec<Pid> {
+    let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).unwrap();
+    let name = |pid: &Pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let mut nodes = numbers(children.trim_end());
+    nodes.retain(|pid| name(pid) == "inst-node\n");
+    nodes
+}
+
+#[test]
+fn a_node_has_a_name_a_directory_and_a_block_of_the_ranks() {
+    let script = "echo $PMIX_RANK $OMPI_COMM_WORLD_LOCAL_RANK/$OMPI_COMM_WORLD_LOCAL_SIZE ${PMIX_HOSTNAME##*-} \
+                  $([ $TMPDIR = $PMIX_SERVER_TMPDIR ] && [ -d $TMPDIR/1/$PMIX_RANK ] && echo own)";
+    let ended = on(2, 5, &["sh", "-c", script]);
+    assert_prints(&ended, &["0 0/3 n0 own", "1 1/3 n0 own", "2 2/3 n0 own", "3 0/2 n1 own", "4 1/2 n1 own"]);
+    assert_eq!(on(64, 2, &["true"]).code, Some(0));
+    assert_eq!(on(65, 2, &["true"]).code, Some(2));
+}
+
+#[test]
+fn ranks_of_different_nodes_meet_in_fences_and_groups_and_come_again() {
+    let ended =
+        run(["--nodes", "3", "--max-restarts", "5", "-n", "3", example("rank").to_str().unwrap(), "reborn", "2"]);
+    assert_prints(
+        &ended,
+        &[0, 1, 2].map(|rank| format!("rank {rank} met rank 1 in its life 2")).each_ref().map(String::as_str),
+    );
+    assert_eq!(ended.stderr.lines().count(), 2, "{ended:?}");
+}
+
+#[test]
+fn data_is_published_and_jobs_are_started_across_nodes() {
+    assert_prints(
+        &services(&["publish"]),
+        &["again: PMIX_ERR_DUPLICATE_KEY", "found [(1, Some(\"17\"))], then PMIX_ERR_NOT_FOUND, then PMIX_ERR_TIMEOUT"],
+    );
+    let program = example("services");
+    let ended = services(&["spawn", program.to_str().unwrap(), "child"]);
+    assert!(ended.stdout.contains("job 2 ended: PMIX_SUCCESS\n"), "{ended:?}");
+    assert_eq!(ended.stdout.matches("child of rank 0 of Uint32(2), Bool(true)").count(), 2, "{ended:?}");
+    let ended = services(&["pull", "echo", "hello"]);
+    assert_prints(&ended, &["0 printed \"hello\\n\" and \"\"", "1 printed \"hello\\n\" and \"\"", "hello", "hello"]);
+}
+
+#[test]
+fn ends_cross_nodes() {
+    assert_prints(&rank(&["abort-one", "2"], 3, 3), &["rank 0 goes on", "rank 1 goes on"]);
+    assert_eq!(rank(&["abort", "3", "7"], 4, 4).code, Some(7));
+    let ended = on(4, 4, &["sh", "-c", "[ $PMIX_RANK = 2 ] && exit 5; exec sleep 1000"]);
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert!(ended.stderr.contains("-n2 (pid"), "{ended:?}");
+}
+
+#[test]
+fn a_node_that_is_killed_ends_its_ranks_and_the_job() {
+    let mut job = Job::start(["--nodes", "3", "-n", "3", "sh", "-c", "echo $$ $PPID; exec sleep 1000"], Stdio::null());
+    let lines: Vec<Vec<Pid>> = (0..3).map(|_| numbers(&job.line())).collect();
+    let nodes = nodes_of(lines[0][1]);
+    assert_eq!(nodes.len(), 2);
+    kill(nodes[1], Signal::SIGKILL).unwrap();
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert!(ended.stderr.contains("-n2 is down: its server was killed by signal 9"), "{ended:?}");
+    assert!(lines.iter().map(|line| line[0]).chain(nodes).all(ends));
+}
+
+#[test]
+fn what_ranks_of_a_dead_node_wanted_removed_is_removed() {
+    let file = std::env::temp_dir().join(format!("instanton-nodes-{}", std::process::id()));
+    let program = example("rank");
+    let words = ["--nodes", "2", "-n", "2", program.to_str().unwrap(), "litter", file.to_str().unwrap()];
+    let mut job = Job::start(words, Stdio::null());
+    let lines = [job.line(), job.line()].map(|line| numbers(&line));
+    let litter = [0, 1].map(|rank| std::path::PathBuf::from(format!("{}.{rank}", file.display())));
+    assert!(litter.iter().all(|file| file.exists()));
+    kill(nodes_of(lines[0][1])[0], Signal::SIGKILL).unwrap();
+    assert_eq!(job.finish().code, Some(137));
+    assert!(litter.iter().all(|file| !file.exists()));
+}
+
+#[test]
+fn others_hear_of_a_node_that_goes_down_and_go_on() {
+    let program = example("rank");
+    let words = ["--nodes", "3", "--enable-recovery", "-n", "3", program.to_str().unwrap(), "outlive"];
+    let mut job = Job::start(words, Stdio::null());
+    let lines: Vec<Vec<Pid>> = (0..3).map(|_| numbers(&job.line())).collect();
+    kill(nodes_of(lines[0][1])[0], Signal::SIGKILL).unwrap();
+    let ended = job.finish();
+    let told: BTreeSet<&str> = ended.stdout.lines().collect();
+    assert_eq!((ended.code, told.len(), ended.stdout.lines().count()), (Some(0), 1, 2), "{ended:?}");
+    assert!(told.iter().all(|line| line.starts_with("down: ") && line.ends_with("-n1")), "{ended:?}");
+    assert!(ended.stderr.contains("the others go on"), "{ended:?}");
+}
+
+#[test]
+fn no_node_outlives_the_launcher_or_the_process_that_the_user_knows() {
+    for kills_launcher in [true, false] {
+        let script = "echo $$ $PPID; exec sleep 1000";
+        let mut job = Job::start(["--nodes", "4", "-n", "4", "sh", "-c", script], Stdio::null());
+        let lines: Vec<Vec<Pid>> = (0..4).map(|_| numbers(&job.line())).collect();
+        let launcher = lines[0][1];
+        let nodes = nodes_of(launcher);
+        assert_eq!(nodes.len(), 3);
+        kill(if kills_launcher { launcher } else { job.pid() }, Signal::SIGKILL).unwrap();
+        job.wait();
+        assert!(lines.iter().map(|line| line[0]).chain(nodes).chain([launcher]).all(ends));
+        job.assert_no_litter();
+    }
+}

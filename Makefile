@@ -21,7 +21,7 @@ say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup dist peers demo matrix test unit-test loom abi-test targets fuzz simulate lint bench instructions performance clean
+.PHONY: help setup dist peers demo matrix test unit-test loom abi-test targets fuzz sanitize simulate lint bench instructions performance clean
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
@@ -44,7 +44,7 @@ test: unit-test loom abi-test targets ## run every test
 
 unit-test: dist peers
 	$(call say,The tests of the workspace; real MPI programs run on dist/)
-	cargo test --workspace
+	INSTANTON_SIM_SECONDS=$(or $(SIM_SECONDS),90) cargo test --workspace
 	$(call say,The data model and the store alone)
 	cargo test -p instanton --no-default-features
 
@@ -58,6 +58,8 @@ abi-test: dist
 	@scripts/abi-test dist/lib capi/exports.txt
 	$(call say,The binary interface of libinstanton_store.so.0)
 	@scripts/store-abi-test dist/lib store-capi/exports.txt
+	$(call say,The plug-in for stock servers)
+	@scripts/gds-abi-test dist/lib
 
 targets: setup ## check the types on other processors and with musl, and run the tests of aarch64 on an emulator
 	$(call say,Other processors and C libraries)
@@ -66,6 +68,10 @@ targets: setup ## check the types on other processors and with musl, and run the
 # `cargo +nightly fuzz run PARSER` is led by coverage, where cargo-fuzz and that toolchain are installed.
 fuzz: ## feed damaged input to every parser for FUZZ_SECONDS (60)
 	INSTANTON_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) cargo test --test fuzz -- --nocapture
+
+# Not part of `make test`: it compiles everything again, for minutes.
+sanitize: setup ## run the tests of unsafe code under AddressSanitizer, and some under ThreadSanitizer
+	@scripts/sanitize "$(TARGET)"
 
 # Each failure names its seed: INSTANTON_SIM_SEED=n runs that one alone and shows all its steps.
 simulate: ## run servers, ranks and hosts in simulated time for SIM_SEEDS (100000) seeds

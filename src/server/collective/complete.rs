@@ -76,7 +76,7 @@ fn release(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker) {
 }
 
 /// Sends an answer to every participant that has none.
-fn tell(cx: &mut Ctx, tracker: &mut Tracker, reply: &Reply) {
+pub fn tell(cx: &mut Ctx, tracker: &mut Tracker, reply: &Reply) {
     cx.timers.cancel(tracker.limit.take());
     for Waiter { caller, .. } in tracker.arrived.waiters().filter_map(Option::take) {
         cx.answer(caller, reply.clone());

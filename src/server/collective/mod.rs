@@ -536,7 +536,8 @@ impl Collectives {
         if let Some(tracker) = self.complete.get_mut(&id) {
             let here = tracker.local.here;
             if tracker.is_preparing {
-                // The next collective of that signature would come to the host before this one.
+                // Who waits is told now. The host hears of this one all the same, before the next of that signature.
+                complete::tell(cx, tracker, &Reply::Done(Status::ERR_TIMEOUT));
                 tracker.limit = Some(cx.timers.set(cx.now() + AGAIN, Deadline::Collective(id)));
                 return;
             }

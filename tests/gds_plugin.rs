@@ -31,7 +31,7 @@ fn can_run(test: &str, programs: &[&Path]) -> bool {
 /// Ranks under `mpirun`, started through a shell that says `words` before.
 fn ranks(ranks: u32, words: &str, program: &Path) -> Launch {
     let launch = Launch::alone(mpirun()).args(["--oversubscribe", "-n", &ranks.to_string(), "/bin/sh", "-c"]);
-    launch.args([&format!("{words}exec \"$0\" \"$@\"")]).args([program]).env("LD_LIBRARY_PATH", "")
+    launch.args([&format!("{words}exec \"$0\" \"$@\"")]).args([program]).stock_library()
 }
 
 fn with_plugin(launch: Launch) -> Launch {
@@ -203,7 +203,7 @@ fn a_killed_server_leaves_no_rank_that_waits() {
     let program = peer("pmix/get_bench");
     if can_run("a_killed_server_leaves_no_rank_that_waits", &[&program]) {
         let launch = Launch::alone("/bin/bash").args(["-c", KILLED, &on_ours()]).args([&program]);
-        let outcome = with_plugin(launch.env("LD_LIBRARY_PATH", "")).run().expect(0);
+        let outcome = with_plugin(launch.stock_library()).run().expect(0);
         assert_eq!(outcome.lines_with("Finalize"), 0, "{outcome:#?}");
     }
 }

@@ -177,6 +177,34 @@ fn stock_mpirun_works_inside_a_rank() {
 }
 
 #[test]
+fn a_program_gets_our_library_unless_it_has_brought_one() {
+    let [plain, brings] = ["ompi4/hello", "ompi5/hello"].map(peer);
+    let needed = [plain.clone(), brings.clone(), launch::mpirun()];
+    if !have("a_program_gets_our_library_unless_it_has_brought_one", &needed) {
+        return;
+    }
+    let without_path = |program: &PathBuf| Launch::ranks(2, program).env("LD_LIBRARY_PATH", "");
+    let is_ours = |launch: Launch| {
+        let outcome = launch.run().expect(0);
+        expect_hello(&outcome, 2);
+        assert_eq!(outcome.lines_with("PMIx library: "), 1, "{outcome:#?}");
+        outcome.lines_with(&format!("PMIx library: {}", dist().join("lib/libpmix.so.2").display())) == 1
+    };
+    assert!(is_ours(without_path(&plain)));
+    assert!(!is_ours(without_path(&brings)), "the library of its RUNPATH");
+    assert!(is_ours(without_path(&brings).option(&["--library", "instanton"])));
+    assert!(!is_ours(without_path(&plain).option(&["--library", "own"])));
+    assert!(!is_ours(without_path(&plain).env("INSTANTON_RANK_LIBRARY", "own")));
+    let told = without_path(&plain).option(&["-v"]).run().expect(0);
+    let lines: Vec<_> = told.stderr.lines().filter(|line| line.contains("libpmix.so.2")).collect();
+    assert!(matches!(lines[..], [line] if line.contains("ompi4/hello gets")), "{told:#?}");
+    // A stock launcher keeps its own, and so do its ranks.
+    let nested = Launch::ranks(1, launch::mpirun()).args(["--oversubscribe", "-n", "2"]).args([&plain]);
+    let nested = nested.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    assert!(!is_ours(nested.env("LD_LIBRARY_PATH", "")));
+}
+
+#[test]
 fn direct_modex_delivers() {
     if have("direct_modex_delivers", &[peer("pmix/dmodex")]) {
         for ranks in [1, 4] {

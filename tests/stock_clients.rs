@@ -16,8 +16,8 @@ fn they_are_told_what_their_own_server_tells_them() {
     let survey = peer("pmix/survey");
     if have("they_are_told_what_their_own_server_tells_them", &[survey.clone(), mpirun()]) {
         // Their store is the one that they use here, and the order in which Open MPI's launcher lists peers is its own.
-        let stock = Launch::mpirun(2, &survey).env("LD_LIBRARY_PATH", "").env("PMIX_MCA_gds", "hash").run().expect(0);
-        let ours = Launch::ranks(2, &survey).env("LD_LIBRARY_PATH", "").run().expect(0);
+        let stock = Launch::mpirun(2, &survey).stock_library().env("PMIX_MCA_gds", "hash").run().expect(0);
+        let ours = Launch::ranks(2, &survey).stock_library().run().expect(0);
         let told = |lines: Vec<&str>| -> Vec<String> {
             lines.into_iter().filter(|line| !line.contains(": peers: ")).map(str::to_owned).collect()
         };
@@ -47,7 +47,7 @@ fn they_meet_ranks_on_our_library() {
 fn they_are_told_of_peers_nodes_and_spawned_ranks() {
     let family = peer("pmix/family");
     if have("they_are_told_of_peers_nodes_and_spawned_ranks", slice::from_ref(&family)) {
-        let stock = Launch::ranks(1, &family).env("LD_LIBRARY_PATH", "").run().expect(0);
+        let stock = Launch::ranks(1, &family).stock_library().run().expect(0);
         let native = Launch::ranks(1, &family).run().expect(0);
         assert!(stock.sorted().len() > 14, "{stock:#?}");
         assert_eq!(stock.sorted(), native.sorted());
@@ -59,7 +59,7 @@ fn who_is_killed_counts_as_lost() {
     let survey = peer("pmix/survey");
     if have("who_is_killed_counts_as_lost", slice::from_ref(&survey)) {
         let script = "if [ $PMIX_RANK = 1 ]; then exec \"$0\"; else kill -9 $$; fi";
-        let outcome = Launch::ranks(2, "/bin/sh").args(["-c", script]).args([&survey]).env("LD_LIBRARY_PATH", "").run();
+        let outcome = Launch::ranks(2, "/bin/sh").args(["-c", script]).args([&survey]).stock_library().run();
         outcome.expect(128 + Signal::SIGKILL as i32);
     }
 }
@@ -69,7 +69,7 @@ fn who_is_nobodys_rank_reads_why() {
     let survey = peer("pmix/survey");
     if have("who_is_nobodys_rank_reads_why", slice::from_ref(&survey)) {
         let script = "PMIX_NAMESPACE=nobody exec \"$0\"";
-        let alone = Launch::ranks(1, "/bin/sh").args(["-c", script]).args([&survey]).env("LD_LIBRARY_PATH", "").run();
+        let alone = Launch::ranks(1, "/bin/sh").args(["-c", script]).args([&survey]).stock_library().run();
         // The program says that its Init has failed; one without a server would have gone on alone.
         alone.expect(1);
     }

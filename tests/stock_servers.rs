@@ -28,7 +28,7 @@ fn ranks_of(launcher: &Path, ranks: u32, words: &str, program: &Path) -> Launch 
     let oversubscribe: &[&str] =
         if launcher == mpirun() { &["--oversubscribe"] } else { &["--map-by", ":OVERSUBSCRIBE"] };
     let launch = Launch::alone(launcher).args(oversubscribe).args(["-n", &ranks.to_string(), "/bin/sh", "-c"]);
-    let launch = launch.args([words]).args([program]).env("LD_LIBRARY_PATH", "");
+    let launch = launch.args([words]).args([program]).stock_library();
     launch.env("PRTE_ALLOW_RUN_AS_ROOT", "1").env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 }
 

@@ -135,6 +135,11 @@ impl Launch {
         self
     }
 
+    /// Programs find the machine's stock library, and keep it.
+    pub fn stock_library(self) -> Launch {
+        self.env("LD_LIBRARY_PATH", "").env("INSTANTON_RANK_LIBRARY", "own")
+    }
+
     /// Starts it and waits for its end.
     pub fn run(self) -> Outcome {
         self.start().finish()

@@ -7,33 +7,18 @@
 //! what it would load. It is asked at the end of the run, about the programs of strangers that have exited; one that a
 //! signal has ended may have been on its way.
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use instanton::internal::sys::birth;
 use nix::unistd::Pid;
+
+use crate::linked::Program;
 
 /// Processes below a rank that are looked at.
 const MOST_BELOW: usize = 32;
 /// Different programs of which the dynamic loader is asked at the end.
 const MOST_PROGRAMS: usize = 64;
-/// The variable that tells the dynamic loader where to look.
-const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
-
-/// A program as the dynamic loader would find its libraries.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Program {
-    file: PathBuf,
-    directory: PathBuf,
-    library_path: Option<OsString>,
-}
-
 /// A rank that has not attached.
 #[derive(Debug)]
 pub struct Stranger {
@@ -54,29 +39,6 @@ pub struct Strangers {
 struct Ended {
     by_library: BTreeMap<String, usize>,
     by_program: HashMap<Program, usize>,
-}
-
-impl Program {
-    /// A program, with the directory and the environment that it is started in.
-    pub fn new(file: &Path, directory: &Path, environment: &BTreeMap<OsString, OsString>) -> Self {
-        let library_path = environment.get(OsStr::new(LIBRARY_PATH)).cloned();
-        Self { file: file.into(), directory: directory.into(), library_path }
-    }
-
-    /// The library of MPI, PMIx or PMI that it is linked with, directly or through others.
-    fn library(&self) -> Option<String> {
-        let loader = loader_of(&self.directory.join(&self.file)).ok().flatten()?;
-        let mut command = Command::new(loader);
-        command.arg("--list").arg(&self.file).current_dir(&self.directory).env_clear();
-        command.envs(self.library_path.as_ref().map(|path| (LIBRARY_PATH, path)));
-        birth::die_with_this_thread(&mut command);
-        let listed = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-        // With a library missing the program has not begun, as the loader has said.
-        let is_complete = listed.status.success() && !listed.stdout.windows(9).any(|words| words == b"not found");
-        let lines = listed.stdout.split(|byte| *byte == b'\n').filter(|_| is_complete);
-        // A tab, the name that is asked for, an arrow, and the file that it leads to.
-        best(lines.filter_map(|line| line.trim_ascii_start().split(|byte| *byte == b' ').next()))
-    }
 }
 
 impl Strangers {
@@ -125,7 +87,7 @@ impl Strangers {
         let Ended { mut by_library, by_program } =
             std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
         for (program, count) in by_program {
-            if let Some(library) = program.library() {
+            if let Some(library) = linked_with(&program) {
                 *by_library.entry(library).or_default() += count;
             }
         }
@@ -161,6 +123,13 @@ fn loaded(pid: Pid) -> Option<String> {
     None
 }
 
+/// The library of MPI, PMIx or PMI that a program is linked with.
+fn linked_with(program: &Program) -> Option<String> {
+    // With a library missing the program has not begun, as the loader has said.
+    let listed = program.libraries().filter(|listed| listed.iter().all(|library| library.file.is_some()))?;
+    best(listed.iter().map(|library| library.name.as_bytes()))
+}
+
 /// The library among these files that says most about its process: one of MPI before one of PMIx, and that before one
 /// of PMI.
 fn best<'a>(files: impl Iterator<Item = &'a [u8]>) -> Option<String> {
@@ -181,47 +150,10 @@ fn kind(file: &[u8]) -> Option<u8> {
     }
 }
 
-/// The dynamic loader that a program asks for; none where it asks for something else, or nothing.
-fn loader_of(program: &Path) -> io::Result<Option<PathBuf>> {
-    const PT_INTERP: u64 = 3;
-    let file = File::open(program)?;
-    let mut header = [0; 64];
-    file.read_exact_at(&mut header, 0)?;
-    let own_order = if cfg!(target_endian = "little") { 1 } else { 2 };
-    let is_wide = match header[..6] {
-        [0x7f, b'E', b'L', b'F', class @ (1 | 2), order] if order == own_order => class == 2,
-        _ => return Ok(None),
-    };
-    // Where a field lies in a wide file and in another, and how wide a word is there.
-    let word = |bytes: &[u8], at: [usize; 2]| if is_wide { number(bytes, at[0], 8) } else { number(bytes, at[1], 4) };
-    let short = |at: [usize; 2]| number(&header, if is_wide { at[0] } else { at[1] }, 2);
-    let (table, size, count) = (word(&header, [32, 28]), short([54, 42]), short([56, 44]));
-    for at in 0..count {
-        let mut entry = [0; 40];
-        file.read_exact_at(&mut entry[..if is_wide { 40 } else { 32 }], table.saturating_add(at * size))?;
-        if number(&entry, 0, 4) == PT_INTERP {
-            let mut path = vec![0; word(&entry, [32, 16]).min(4096) as usize];
-            file.read_exact_at(&mut path, word(&entry, [8, 4]))?;
-            let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
-            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            // A program that is no dynamic loader would take `--list` for one.
-            let is_loader = [&b"ld-linux"[..], b"ld-musl", b"ld64.so", b"ld.so"].iter().any(|of| name.starts_with(of));
-            return Ok(is_loader.then(|| OsStr::from_bytes(path).into()));
-        }
-    }
-    Ok(None)
-}
-
-/// A number of this machine's byte order.
-fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
-    let digits = bytes[at..at + width].iter();
-    let join = |number, digit: &u8| number << 8 | u64::from(*digit);
-    if cfg!(target_endian = "little") { digits.rev().fold(0, join) } else { digits.fold(0, join) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn libraries_of_mpi_and_pmi_are_known_by_their_names() {
@@ -236,15 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn the_loader_of_a_program_lists_what_it_is_linked_with() {
-        let shell = Path::new("/bin/sh");
-        // A system may have a shell that is linked with nothing.
-        if loader_of(shell).unwrap().is_some() {
-            let program = Program::new(shell, Path::new("/"), &BTreeMap::new());
-            assert_eq!(program.library(), None);
-        }
-        assert_eq!(loader_of(Path::new("/proc/self/maps")).unwrap_or(None), None);
-        assert!(loader_of(Path::new("/none")).is_err());
+    fn a_program_that_is_linked_with_none_of_them_is_not_named() {
+        assert_eq!(linked_with(&Program::new(Path::new("/bin/sh"), Path::new("/"), &BTreeMap::new())), None);
     }
 
     #[test]

@@ -28,7 +28,7 @@ const ONE_MACHINE: &str = "all ranks run on this machine";
 const OTHER_LAUNCHER: &str = "it is for the launcher that it is an option of";
 
 const TABLE: [Foreign; 24] = [
-    of(&["allow-run-as-root", "q", "quiet", "v", "verbose", "no-ready-msg"], 0, Silent),
+    of(&["allow-run-as-root", "q", "quiet", "no-ready-msg"], 0, Silent),
     of(&["personality", "gpu-support"], 1, Silent),
     of(&["prtemca", "pmixmca", "gpmixmca", "omca", "gomca"], 2, Nothing(OTHER_LAUNCHER)),
     of(&["report-events", "launch-agent", "keepalive", "singleton"], 1, Nothing(OTHER_LAUNCHER)),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::library::RankLibrary;
+
 /// Options of a run as a whole.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run")]
@@ -26,6 +28,12 @@ pub struct GeneralArgs {
     /// Most memory that the processes of one job make the server hold, such as 128M
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     pub job_memory: Option<u64>,
+    /// PMIx library of the ranks
+    #[arg(long, value_name = "WHICH", env = "INSTANTON_RANK_LIBRARY", value_enum, default_value_t)]
+    pub library: RankLibrary,
+    /// Say which library each program gets
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// Reads a number of seconds.

@@ -104,6 +104,7 @@ Examples:
 Environment:
   INSTANTON_JOB_MEMORY   as --job-memory
   INSTANTON_TRACE        stderr or a file: one line for every refusal, fallback and loss
+  INSTANTON_RANK_LIBRARY   as --library
   INSTANTON_STOCK_CLIENTS=off   no port for ranks that bring a stock PMIx library
   TMPDIR                 where the session directory lies
   Ranks inherit the whole environment; OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE and _NODE_RANK tell each

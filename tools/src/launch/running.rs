@@ -37,6 +37,7 @@ use crate::control::Action;
 use crate::event::Event;
 use crate::job::{Job, StreamOptions};
 use crate::jobs::{Jobs, LiveJob, Restart};
+use crate::library::Libraries;
 use crate::outcome::{End, Outcome};
 use crate::output::{OutputReceiver, OutputSender, Sink};
 use crate::say::say;
@@ -118,7 +119,12 @@ impl Running {
             until,
             insisted: 0,
             printing: 0,
-            starter: Starter { streams: streams.clone(), options, gives_terminals: run.output.gives_terminals() },
+            starter: Starter {
+                streams: streams.clone(),
+                options,
+                gives_terminals: run.output.gives_terminals(),
+                libraries: Libraries::new(run.general.library, run.general.verbose),
+            },
             streams,
             has_children: false,
             restarts: Vec::new(),

@@ -17,11 +17,12 @@ use crate::binding;
 use crate::environment::{self, Environment};
 use crate::job::{Job, StreamOptions};
 use crate::jobs::Jobs;
+use crate::library::Libraries;
+use crate::linked::Program;
 use crate::output::{LineStyle, Source};
 use crate::pty;
 use crate::pulls::PulledStream;
 use crate::server::Pmix;
-use crate::strangers::Program;
 use crate::streams::Streams;
 
 /// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; and those that it needs
@@ -41,6 +42,7 @@ pub(super) struct Starter {
     pub(super) options: StreamOptions,
     /// True if each rank of the first job has a terminal as its standard output.
     pub(super) gives_terminals: bool,
+    pub(super) libraries: Libraries,
 }
 
 impl Starter {
@@ -105,6 +107,7 @@ impl Starter {
             }
             _ => Stdio::null(),
         };
+        self.libraries.give(&Program::new(program, &app.wdir, &environment), &mut environment);
         let described = Program::new(program, &app.wdir, &environment);
         let mut command = command(program, app, rank, input, environment);
         // Before there is anybody to be ended again.

@@ -17,11 +17,15 @@ BENCH_OPTIONS ?=
 # "--into docs/COMPATIBILITY.md" writes the tables there; "--only prterun" runs those of one server.
 MATRIX_OPTIONS ?=
 
+# A folder of its own: a libpmix.so.2 in /usr/local/lib would come before the system's for every program.
+PREFIX ?= /opt/instanton
+DESTDIR ?=
+
 say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup dist peers demo matrix test unit-test loom abi-test targets fuzz sanitize simulate lint bench instructions performance clean
+.PHONY: help setup dist install uninstall peers demo matrix test unit-test loom abi-test targets fuzz sanitize simulate lint bench instructions performance clean
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
@@ -31,18 +35,24 @@ setup: ## install the compilers and the real MPI libraries that the rest needs
 	@scripts/setup "$(TARGET)/venv"
 	@scripts/headers "$(TARGET)/headers"
 
-dist: setup ## build the release into dist/: the command, the C library, its headers
+dist: ## build the release into dist/: the command, the C library, its headers
 	@scripts/dist "$(TARGET)" dist
 
-peers: dist ## compile the MPI and PMIx programs of tests/peers
+install: ## install what `make dist` has built under PREFIX (/opt/instanton), below DESTDIR where that is given
+	@scripts/install put dist "$(DESTDIR)$(PREFIX)"
+
+uninstall: ## take away what `make install` has put there, with the same PREFIX and DESTDIR
+	@scripts/install remove dist "$(DESTDIR)$(PREFIX)"
+
+peers: setup dist ## compile the MPI and PMIx programs of tests/peers
 	@scripts/peers "$(TARGET)/venv" "$(TARGET)/headers" dist "$(PEERS)"
 
-demo: dist peers ## start a real MPI program and see what it costs
+demo: setup dist peers ## start a real MPI program and see what it costs
 	@scripts/demo dist "$(PEERS)"
 
 test: unit-test loom abi-test targets ## run every test
 
-unit-test: dist peers
+unit-test: setup dist peers
 	$(call say,The tests of the workspace; real MPI programs run on dist/)
 	INSTANTON_SIM_SECONDS=$(or $(SIM_SECONDS),90) cargo test --workspace
 	$(call say,The data model and the store alone)
@@ -53,7 +63,7 @@ loom: setup
 	$(call say,Models of the shared-memory protocol under loom)
 	RUSTFLAGS="--cfg loom" cargo test -p instanton-loom-tests --release --target-dir "$(TARGET)/loom"
 
-abi-test: dist
+abi-test: setup dist
 	$(call say,The binary interface of libpmix.so.2)
 	@scripts/abi-test dist/lib capi/exports.txt
 	$(call say,The binary interface of libinstanton_store.so.0)
@@ -85,16 +95,16 @@ lint: setup ## check formatting, clippy, the documentation, and what the documen
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny check licenses bans sources; \
 	else echo "SKIPPED licences and sources of dependencies: no cargo-deny (cargo install --locked cargo-deny)"; fi
 
-bench: dist peers ## put this library beside the stock one (STOCK=/path/to/libpmix.so.2), in one table
+bench: setup dist peers ## put this library beside the stock one (STOCK=/path/to/libpmix.so.2), in one table
 	@scripts/bench "$(TARGET)" dist "$(PEERS)" "$(STOCK)" $(BENCH_OPTIONS)
 
-instructions: dist ## count the instructions of a PMIx_Get, by kind of key
+instructions: setup dist ## count the instructions of a PMIx_Get, by kind of key
 	@scripts/instructions "$(TARGET)" dist
 
-performance: dist peers ## measure everything anew and write it into docs/PERFORMANCE.md
+performance: setup dist peers ## measure everything anew and write it into docs/PERFORMANCE.md
 	@scripts/performance "$(TARGET)" dist "$(PEERS)" "$(STOCK)"
 
-matrix: dist peers ## run every client library under every server, and show which answers differ (MATRIX_OPTIONS)
+matrix: setup dist peers ## run every client library under every server, and show which answers differ (MATRIX_OPTIONS)
 	@scripts/matrix "$(TARGET)" dist "$(PEERS)" $(MATRIX_OPTIONS)
 
 clean: ## remove dist/ and everything that was built

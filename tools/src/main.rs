@@ -8,6 +8,7 @@
 mod allocation;
 mod args;
 mod binding;
+mod build;
 mod children;
 mod choice;
 mod control;
@@ -32,6 +33,7 @@ mod monitor;
 mod nodes;
 mod outcome;
 mod output;
+mod pages;
 mod placement;
 mod pty;
 mod pulls;
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         args::Command::Launch(launch) => launch::run(*launch),
         args::Command::Gds(asked) => gds::run(asked),
         args::Command::Node(node) => nodes::server::run(*node),
+        args::Command::Pages { share } => pages::run(&share),
     };
     match code {
         Ok(code) => ExitCode::from(code),

@@ -34,7 +34,7 @@ use words::Words;
 
 /// PMIx, shared-memory first: start jobs and look into them.
 #[derive(Debug, Parser)]
-#[command(name = "instanton", version, about, subcommand_required = true, propagate_version = true)]
+#[command(name = "instanton", version, long_version = crate::build::version(), about, subcommand_required = true, propagate_version = true)]
 pub struct Cli {
     /// The command to carry out.
     #[command(subcommand)]
@@ -68,6 +68,12 @@ pub enum Command {
     /// The server of a simulated node; it is of no use by hand.
     #[command(hide = true)]
     Node(Box<NodeOptions>),
+    /// Manual pages and completions; `make dist` installs them.
+    #[command(hide = true)]
+    Pages {
+        /// Folder that gets `man`, and a folder for each shell.
+        share: PathBuf,
+    },
 }
 
 /// `instanton gds`.
@@ -189,7 +195,7 @@ impl Cli {
         let run = match &mut cli.command {
             Command::Run(run) => &mut **run,
             Command::Launch(launch) => &mut launch.run,
-            Command::Gds(_) | Command::Node(_) => return Ok(cli),
+            Command::Gds(_) | Command::Node(_) | Command::Pages { .. } => return Ok(cli),
         };
         run.others = apps;
         run.output.check().map_err(refused)?;

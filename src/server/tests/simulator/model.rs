@@ -35,11 +35,15 @@ struct Attendance {
     committed: Versions,
     /// True if it may have been refused, and have met nobody.
     may_be_none: bool,
+    /// True if its node may have had no memory for what others brought to it, and fetches that once it is asked for.
+    may_lack_data: bool,
 }
 
 /// Everything that is known of a run, apart from its servers.
 #[derive(Debug, Default)]
 pub struct Model {
+    /// True if servers have a limit of shared memory.
+    is_short_of_memory: bool,
     attended: BTreeMap<Collective, BTreeMap<Proc, Vec<Attendance>>>,
     /// Versions that each rank has committed at least once.
     committed: BTreeMap<Proc, Versions>,
@@ -56,6 +60,10 @@ const HAS_COME: [Status; 4] =
     [Status::ERR_TIMEOUT, Status::ERR_PARTIAL_SUCCESS, Status::ERR_PROC_TERM_WO_SYNC, Status::ERR_LOST_CONNECTION];
 
 impl Model {
+    pub fn new(is_short_of_memory: bool) -> Self {
+        Self { is_short_of_memory, ..Self::default() }
+    }
+
     /// Notes what a rank commits.
     pub fn commits(&mut self, proc: &Proc, versions: Versions) {
         self.committed.insert(proc.clone(), versions);
@@ -77,7 +85,7 @@ impl Model {
             }
         }
         let of = self.attended.entry(collective.clone()).or_default().entry(proc.clone()).or_default();
-        of.push(Attendance { collects, committed, may_be_none: false });
+        of.push(Attendance { collects, committed, may_be_none: false, may_lack_data: false });
         of.len() - 1
     }
 
@@ -90,9 +98,7 @@ impl Model {
                     other => return Err(format!("{other:?} is no answer to a collective").into()),
                 };
                 if status != Status::SUCCESS {
-                    if !HAS_COME.contains(&status) {
-                        self.may_be_none(collective, proc, *at);
-                    }
+                    self.failed(collective, proc, *at, status);
                     return Ok(());
                 }
                 self.met(node, proc, collective, *at)?;
@@ -108,10 +114,12 @@ impl Model {
         }
     }
 
-    fn may_be_none(&mut self, collective: &Collective, proc: &Proc, at: usize) {
+    /// Notes how a collective has failed for one of its members.
+    fn failed(&mut self, collective: &Collective, proc: &Proc, at: usize, status: Status) {
         let of = self.attended.get_mut(collective).and_then(|attended| attended.get_mut(proc));
         if let Some(attendance) = of.and_then(|of| of.get_mut(at)) {
-            attendance.may_be_none = true;
+            attendance.may_be_none |= !HAS_COME.contains(&status);
+            attendance.may_lack_data |= self.is_short_of_memory;
         }
     }
 
@@ -134,7 +142,8 @@ impl Model {
             let exact = before(proc).iter().take(at).chain(theirs.iter().take(at)).all(|one| !one.may_be_none);
             let collects =
                 collective.members.iter().all(|member| before(member).get(at).is_some_and(|one| one.collects));
-            if exact && collects && !self.unknown.contains(member) {
+            let lacks_data = before(proc).iter().take(at).any(|one| one.may_lack_data);
+            if exact && collects && !lacks_data && !self.unknown.contains(member) {
                 kept(node, proc, member, &theirs[at].committed)?;
             }
         }

@@ -55,6 +55,7 @@ impl World {
             manager.place(&job.nspace, job.placement.clone());
             clients.extend(job.procs().zip(&job.placement).map(|(proc, node)| Client::new(proc, *node, random.fork())));
         }
+        let model = Model::new(plan.faults.memory.is_some());
         let mut world = World {
             last_heard: vec![Duration::ZERO; plan.nodes],
             plan,
@@ -64,7 +65,7 @@ impl World {
             queue: Queue::default(),
             nodes,
             clients,
-            model: Model::default(),
+            model,
             manager,
             hosts,
             limits: BTreeSet::new(),

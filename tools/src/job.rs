@@ -8,7 +8,6 @@ mod process_set;
 mod stream_options;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use anyhow::{Context, Result};
 use instanton::data::{Info, Nspace, Proc, Rank};
@@ -46,8 +45,7 @@ pub struct Job {
     pub server: Nspace,
     /// Names of the nodes.
     pub nodes: Vec<String>,
-    /// The node of each rank, in blocks.
-    pub homes: Vec<u32>,
+    homes: Homes,
     /// Its applications in the order of their ranks.
     pub apps: Vec<App>,
     /// Its directories.
@@ -70,10 +68,20 @@ pub struct Job {
     pub psets: Vec<ProcessSet>,
     /// Slots of this machine: processors that we may use, unless somebody says otherwise.
     pub slots: u32,
-    /// Places of its ranks on the machine.
+    /// Slots of each node where the options of the run give them.
+    pub slots_of_nodes: Option<Vec<u32>>,
+    /// Places of its ranks on the machine of their nodes.
     pub placement: Placement,
     /// Number of ranks of the run's first job.
     first_size: u32,
+}
+
+/// Nodes of a job's ranks.
+#[derive(Debug)]
+struct Homes {
+    of_rank: Vec<u32>,
+    /// The ranks on each node, in order.
+    on_node: Vec<Vec<u32>>,
 }
 
 /// Facts that all jobs of a run have in common.
@@ -128,7 +136,7 @@ impl Job {
             guardian: run.guardian,
             family: run.family,
             server: run.server,
-            homes: nodes::place(specs.iter().map(|spec| spec.ranks).sum(), run.nodes.len() as u32),
+            homes: Homes::new(vec![0; specs.iter().map(|spec| spec.ranks as usize).sum()], run.nodes.len()),
             apps: App::all(specs).context("the working directory is gone")?,
             nodes: run.nodes,
             session: run.session,
@@ -141,6 +149,7 @@ impl Job {
             reincarnations: BTreeMap::new(),
             psets: Vec::new(),
             slots: run.slots,
+            slots_of_nodes: None,
             placement: Placement::default(),
             first_size: run.first_size,
         })
@@ -180,9 +189,20 @@ impl Job {
         self.apps.iter().flat_map(|app| app.ranks().map(move |rank| (rank, app)))
     }
 
+    /// Seats its ranks.
+    pub fn place(&mut self, placement: Placement) {
+        self.homes = Homes::new(placement.spots.iter().map(|spot| spot.node).collect(), self.nodes.len());
+        self.placement = placement;
+    }
+
+    /// The node of each rank.
+    pub fn homes(&self) -> &[u32] {
+        &self.homes.of_rank
+    }
+
     /// The node that a rank runs on.
     pub fn node_of(&self, rank: u32) -> u32 {
-        self.homes.get(rank as usize).copied().unwrap_or(0)
+        self.homes.of_rank.get(rank as usize).copied().unwrap_or(0)
     }
 
     /// The name of the node that a rank runs on.
@@ -190,21 +210,21 @@ impl Job {
         &self.nodes[self.node_of(rank) as usize]
     }
 
-    /// The ranks on a node.
-    pub fn ranks_on(&self, node: u32) -> Range<u32> {
-        let first = |node: u32| self.homes.partition_point(|other| *other < node) as u32;
-        first(node)..first(node + 1)
+    /// The ranks on a node, in order.
+    pub fn ranks_on(&self, node: u32) -> &[u32] {
+        self.homes.on_node.get(node as usize).map_or(&[], Vec::as_slice)
     }
 
     /// The number of a rank among those of its job on its node.
     pub fn local_rank(&self, rank: u32) -> u32 {
-        rank - self.ranks_on(self.node_of(rank)).start
+        self.ranks_on(self.node_of(rank)).binary_search(&rank).unwrap_or(0) as u32
     }
 
     /// Makes the directories of its ranks, on each node.
     pub fn create_directories(&self) -> Result<()> {
-        (0..self.nodes.len() as u32)
-            .try_for_each(|node| self.session.of_node(node).create_job(self.number, self.ranks_on(node)))
+        (0..self.nodes.len() as u32).try_for_each(|node| {
+            self.session.of_node(node).create_job(self.number, self.ranks_on(node).iter().copied())
+        })
     }
 
     /// Returns a rank, as files for its streams are named after it.
@@ -245,6 +265,16 @@ impl Job {
     /// Returns a number of each application, as one text.
     pub fn per_app(&self, of: impl Fn(&App) -> u32, separator: &str) -> String {
         self.apps.iter().map(|app| of(app).to_string()).collect::<Vec<_>>().join(separator)
+    }
+}
+
+impl Homes {
+    fn new(of_rank: Vec<u32>, nodes: usize) -> Self {
+        let mut on_node = vec![Vec::new(); nodes];
+        for (&node, rank) in of_rank.iter().zip(0..) {
+            on_node[node as usize].push(rank);
+        }
+        Self { of_rank, on_node }
     }
 }
 

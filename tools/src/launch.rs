@@ -67,18 +67,21 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
         false => topology,
     };
     let found = if let Topology::Known(place) = &topology { place.as_ref() } else { None };
-    let Plan { specs, psets, placement, slots, options } = match plan::of(run, &job::node_name()?, found) {
+    let Plan { mut specs, psets, placement, slots, seats, options } = match plan::of(run, &job::node_name()?, found) {
         Ok(plan) => plan,
         Err(line) => {
             say(&line);
             return Ok(SENSELESS);
         }
     };
+    if run.general.set_cwd_to_session_dir {
+        specs.iter_mut().for_each(|spec| _ = spec.wdir.get_or_insert_with(|| session.top().into()));
+    }
     let mut job = Job::new(specs, run.nodes.nodes, session, guardian)?;
     // A machine that is not there is not the one that hwloc describes.
     let topology = if run.placement.topology.is_some() { Topology::Known(None) } else { topology };
-    job.slots = slots;
-    job.placement = placement;
+    (job.slots, job.slots_of_nodes) = (slots, seats);
+    job.place(placement);
     show(&run.placement, &job).context("cannot show the placement")?;
     if run.placement.do_not_launch {
         return Ok(0);
@@ -128,18 +131,16 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
 /// Shows what the user wants to see of the placement.
 fn show(wanted: &PlacementArgs, job: &Job) -> io::Result<()> {
     let Job { nodes, placement: Placement { machine, spots, .. }, .. } = job;
-    // The machine is shown, of which simulated nodes are parts.
-    let node = &nodes[0];
     let machine = machine.as_deref();
     let mut out = String::new();
     if wanted.shows("allocation") {
-        out += &placement::allocation(machine, node, job.slots);
+        nodes.iter().for_each(|node| out += &placement::allocation(machine, node, job.slots));
     }
     if wanted.shows("map") {
         let programs: Vec<_> = job.ranks().map(|(rank, app)| (rank, app.spec.program.to_string_lossy())).collect();
-        out += &placement::map(spots, node, programs.iter().map(|(rank, program)| (*rank, &**program)));
+        out += &placement::map(spots, nodes, programs.iter().map(|(rank, program)| (*rank, &**program)));
     }
-    let bindings = placement::bindings(machine, spots, node, job.size());
+    let bindings = placement::bindings(machine, spots, nodes);
     if wanted.shows("bindings") {
         out += &bindings;
     }

@@ -155,14 +155,14 @@ impl Pmix {
     pub fn register(&self, job: &Job) -> Result<(), Status> {
         let (done, registered) = mpsc::channel();
         if let Some(hub) = &self.hub {
-            hub.place(&job.nspace, job.homes.clone());
+            hub.place(&job.nspace, job.homes().to_vec());
             hub.ask_all(|node| {
-                let procs = job.ranks_on(node as u32).map(|rank| job.proc(rank)).collect();
+                let procs = job.ranks_on(node as u32).iter().map(|rank| job.proc(*rank)).collect();
                 Call::RegisterClients { procs, uid: getuid().as_raw(), gid: getgid().as_raw() }
             })?;
             hub.ask_all(|_| Call::Support { nspace: job.nspace.clone(), infos: job.said.clone() })?;
         }
-        for rank in job.ranks_on(OWN as u32) {
+        for &rank in job.ranks_on(OWN as u32) {
             let done = done.clone();
             let done = move |result| {
                 let _ = done.send(result);

@@ -80,3 +80,31 @@ fn ranks_are_bound_to_what_is_said_and_told_so() {
     assert_eq!(run(["-n", &many, "--bind-to", "core:overload", "true"]).code, Some(0));
     assert_eq!(run(["-n", &many, "true"]).code, Some(0), "sharing is silent");
 }
+
+#[test]
+fn simulated_nodes_are_places_too() {
+    let nodes = |options: &[&str]| {
+        let ended = placed("package:2 core:2", &[&["--nodes", "3", "--display", "map"], options].concat());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let node = |line: &str| line.split("-n").last().and_then(|node| node.split(',').next()).map(str::to_owned);
+        ended.stdout.lines().filter_map(node).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(nodes(&["-n", "4"]), "0 0 1 2");
+    assert_eq!(nodes(&["-n", "4", "--map-by", "node"]), "0 1 2 0");
+    assert_eq!(nodes(&["-n", "6", "--map-by", "package:span", "--bind-to", "core"]), "0 0 1 1 2 2");
+    assert_eq!(nodes(&["-n", "3", "--rank-by", "node", "-H", "n0:2,n2:2"]), "0 2 0");
+    assert_eq!(nodes(&["-N", "2", "-n", "3"]), "0 0 1");
+    assert_eq!(nodes(&["--map-by", "ppr:1:package"]), "0 0 1 1 2 2");
+    let refused = placed("core:2", &["--nodes", "2", "-n", "5", "--nooversubscribe"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("the 4 slots"), "{refused:?}");
+}
+
+#[test]
+fn ranks_of_a_job_need_not_lie_in_blocks() {
+    let script =
+        "echo $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK/$OMPI_COMM_WORLD_LOCAL_SIZE ${PMIX_HOSTNAME##*-}";
+    let ended = run(["--nodes", "2", "--map-by", "node", "-n", "5", "sh", "-c", script]);
+    let mut lines: Vec<&str> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 0/3 n0", "1 0/2 n1", "2 1/3 n0", "3 1/2 n1", "4 2/3 n0"], "{ended:?}");
+}

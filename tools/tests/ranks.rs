@@ -71,6 +71,13 @@ fn directories_are_the_ranks_own() {
 }
 
 #[test]
+fn applications_may_run_in_the_session_directory() {
+    let script = "[ $PWD = $PMIX_SERVER_TMPDIR ] && echo there";
+    let ended = run(["--set-cwd-to-session-dir", "sh", "-c", script, ":", "--wdir", "/", "sh", "-c", "echo $PWD"]);
+    assert_eq!(lines(&ended.stdout), BTreeSet::from(["there", "/"]), "{ended:?}");
+}
+
+#[test]
 fn what_a_rank_leaves_in_its_directories_is_removed_and_no_link_followed() {
     let kept = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kept");
     std::fs::create_dir_all(&kept).unwrap();

@@ -27,7 +27,7 @@ use Answer::{Nothing, Refused, Silent};
 const ONE_MACHINE: &str = "all ranks run on this machine";
 const OTHER_LAUNCHER: &str = "it is for the launcher that it is an option of";
 
-const TABLE: [Foreign; 24] = [
+const TABLE: [Foreign; 23] = [
     of(&["allow-run-as-root", "q", "quiet", "no-ready-msg"], 0, Silent),
     of(&["personality", "gpu-support"], 1, Silent),
     of(&["prtemca", "pmixmca", "gpmixmca", "omca", "gomca"], 2, Nothing(OTHER_LAUNCHER)),
@@ -49,7 +49,6 @@ const TABLE: [Foreign; 24] = [
     of(&["debug", "tv", "stop-on-exec"], 0, Refused("run the debugger: instanton run -n 2 xterm -e gdb ./prog")),
     of(&["stop-in-init", "stop-in-app"], 0, Refused("spawn the job from a tool with PMIX_DEBUG_STOP_IN_INIT")),
     of(&["tune", "am"], 1, Refused("give its parameters by --mca NAME VALUE and -x VAR=VALUE")),
-    of(&["set-cwd-to-session-dir"], 0, Refused("give the directory by --wdir DIR")),
     of(&["tmpdir"], 1, Refused("set TMPDIR instead")),
     of(&["xml-file"], 1, Refused("use --output xml, and redirect the output")),
 ];

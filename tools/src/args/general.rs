@@ -22,6 +22,9 @@ pub struct GeneralArgs {
     /// Write the address that tools reach the run by: to stdout (-), to stderr (+) or into a file
     #[arg(long, value_name = "WHERE")]
     pub report_uri: Option<PathBuf>,
+    /// Run applications that are given no directory in the session directory
+    #[arg(long)]
+    pub set_cwd_to_session_dir: bool,
     /// Also listen on a socket in the session directory, for processes in another network namespace
     #[arg(long)]
     pub path_socket: bool,

@@ -1,8 +1,12 @@
-//! Options that name machines. There is one, this one, which they may give a number of slots.
+//! Options that name machines. There is one, this one, which they may give a number of slots; of a run on simulated
+//! nodes they may name these.
 use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use instanton::launch::is_named;
+
+use crate::nodes;
 
 /// Options that name machines.
 #[derive(Clone, Debug, Args)]
@@ -22,33 +26,62 @@ pub struct HostArgs {
     pub nooversubscribe: bool,
 }
 
-/// Slots that machines were given.
+/// Names of the nodes of a run.
+#[derive(Debug)]
+pub struct Hosts {
+    machine: String,
+    nodes: Vec<String>,
+}
+
+/// Slots that a node was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slots {
     given: u32,
-    /// True if a machine was named without a number.
+    /// True if it was named without a number.
     is_open: bool,
 }
 
+impl Hosts {
+    /// Nodes of a machine that has this name.
+    pub fn new(machine: &str, nodes: u32) -> Self {
+        Self { machine: machine.to_owned(), nodes: nodes::names(machine, nodes) }
+    }
+
+    /// The nodes that a name is of: one, or all where it is the machine's.
+    fn named(&self, name: &str) -> Vec<usize> {
+        let all = 0..self.nodes.len();
+        if is_named(name, &self.machine) {
+            return all.collect();
+        }
+        let short = |node: &String| node.rsplit_once('-').is_some_and(|(_, short)| short == name);
+        all.filter(|at| self.nodes.len() > 1 && (self.nodes[*at] == name || short(&self.nodes[*at]))).collect()
+    }
+
+    /// The first node that a name is of.
+    pub fn first(&self, name: &str) -> Option<u32> {
+        self.named(name).first().map(|node| *node as u32)
+    }
+}
+
 impl HostArgs {
-    /// Returns the number of slots that the machine is given; none where nothing is said of it. `is_here` tells names
-    /// of this machine, which has `all` slots by itself.
+    /// Returns the number of slots that each node is given; none where nothing is said of any. A node has `all` slots
+    /// by itself.
     ///
     /// # Errors
     /// A line that names the place of what is wrong.
-    pub fn slots(&self, all: u32, is_here: impl Fn(&str) -> bool) -> Result<Option<u32>, String> {
-        let mut slots = Slots::default();
+    pub fn slots(&self, all: u32, hosts: &Hosts) -> Result<Option<Vec<u32>>, String> {
+        let mut slots = vec![Slots::default(); hosts.nodes.len()];
         for entry in self.host.iter().flat_map(|list| list.split(',')) {
-            read_host(entry, all, &is_here, &mut slots).map_err(|error| format!("--host {entry}: {error}"))?;
+            read_host(entry, all, hosts, &mut slots).map_err(|error| format!("--host {entry}: {error}"))?;
         }
         if self.host.is_empty() {
             for path in &self.hostfile {
                 let name = path.display();
                 let text =
                     fs::read_to_string(path).map_err(|error| format!("cannot read the host file {name}: {error}"))?;
-                let before = slots;
+                let before = slots.clone();
                 for (line, number) in text.lines().zip(1..) {
-                    read_line(line, &is_here, &mut slots).map_err(|error| format!("{name}:{number}: {error}"))?;
+                    read_line(line, hosts, &mut slots).map_err(|error| format!("{name}:{number}: {error}"))?;
                 }
                 if slots == before {
                     return Err(format!("the host file {name} names no machine"));
@@ -57,31 +90,32 @@ impl HostArgs {
         } else if let Some(path) = self.hostfile.iter().find(|path| fs::File::open(path).is_err()) {
             return Err(format!("cannot read the host file {}", path.display()));
         }
-        let given = slots.given.saturating_add(if slots.is_open { all } else { 0 });
-        Ok((slots != Slots::default()).then_some(given))
+        let given = |slots: &Slots| slots.given.saturating_add(if slots.is_open { all } else { 0 });
+        let is_said = slots.iter().any(|slots| *slots != Slots::default());
+        Ok(is_said.then(|| slots.iter().map(given).collect()))
     }
 }
 
 /// `NAME`, `NAME:N` or `NAME:*`.
-fn read_host(entry: &str, all: u32, is_here: impl Fn(&str) -> bool, slots: &mut Slots) -> Result<(), String> {
+fn read_host(entry: &str, all: u32, hosts: &Hosts, slots: &mut [Slots]) -> Result<(), String> {
     let entry = entry.trim();
     let (name, number) = match entry.rsplit_once(':') {
         // An address of IPv6 without brackets has more colons.
         Some((name, number)) if !name.contains(':') || name.ends_with(']') => (name, Some(number)),
         _ => (entry, None),
     };
-    here(name, is_here)?;
+    let nodes = here(name, hosts)?;
     let number = match number {
         None => 1,
         Some("*" | "auto") => all,
         Some(number) => count(number)?,
     };
-    slots.given = slots.given.saturating_add(number);
+    nodes.into_iter().for_each(|node| slots[node].given = slots[node].given.saturating_add(number));
     Ok(())
 }
 
 /// `NAME`, `NAME slots=N` or `NAME:N`; a comment begins with `#`.
-fn read_line(line: &str, is_here: impl Fn(&str) -> bool, slots: &mut Slots) -> Result<(), String> {
+fn read_line(line: &str, hosts: &Hosts, slots: &mut [Slots]) -> Result<(), String> {
     let line = line.split('#').next().unwrap_or_default().replace('=', " = ");
     let mut words = line.split_whitespace();
     let Some(name) = words.next() else { return Ok(()) };
@@ -90,7 +124,7 @@ fn read_line(line: &str, is_here: impl Fn(&str) -> bool, slots: &mut Slots) -> R
         Some((name, number)) if !number.contains(':') => (name, Some(count(number)?)),
         _ => (name, None),
     };
-    here(name.rsplit_once('@').map_or(name, |(_, name)| name), is_here)?;
+    let nodes = here(name.rsplit_once('@').map_or(name, |(_, name)| name), hosts)?;
     let mut most = None;
     while let Some(word) = words.next() {
         let value = words.next().filter(|word| *word == "=").and_then(|_| words.next());
@@ -103,18 +137,26 @@ fn read_line(line: &str, is_here: impl Fn(&str) -> bool, slots: &mut Slots) -> R
             _ => return Err(format!("{word} is unknown; a line is NAME [slots=N] [max_slots=N]")),
         }
     }
-    match number.or(most) {
-        Some(number) => slots.given = slots.given.saturating_add(most.map_or(number, |most| number.min(most))),
-        None => slots.is_open = true,
+    for node in nodes {
+        let slots = &mut slots[node];
+        match number.or(most) {
+            Some(number) => slots.given = slots.given.saturating_add(most.map_or(number, |most| number.min(most))),
+            None => slots.is_open = true,
+        }
     }
     Ok(())
 }
 
-fn here(name: &str, is_here: impl Fn(&str) -> bool) -> Result<(), String> {
-    match is_here(name) {
-        true => Ok(()),
-        false if name.is_empty() => Err("the name of a machine is missing".to_owned()),
-        false => Err(format!("{name} is another machine, and all ranks run on this one; name localhost, or nothing")),
+/// The nodes that have a name.
+fn here(name: &str, hosts: &Hosts) -> Result<Vec<usize>, String> {
+    let nodes = hosts.named(name);
+    match (nodes.is_empty(), name.is_empty(), hosts.nodes.len()) {
+        (false, ..) => Ok(nodes),
+        (_, true, _) => Err("the name of a machine is missing".to_owned()),
+        (_, _, 1) => {
+            Err(format!("{name} is another machine, and all ranks run on this one; name localhost, or nothing"))
+        }
+        (.., count) => Err(format!("{name} is another machine; the simulated nodes are n0 to n{}", count - 1)),
     }
 }
 
@@ -128,6 +170,10 @@ mod tests {
     use super::*;
 
     fn slots(host: &[&str], lines: Option<&str>) -> Result<Option<u32>, String> {
+        Ok(slots_on(1, host, lines)?.map(|slots| slots.iter().sum()))
+    }
+
+    fn slots_on(nodes: u32, host: &[&str], lines: Option<&str>) -> Result<Option<Vec<u32>>, String> {
         // Tests run beside each other.
         let name = format!("instanton-hosts-{}-{:?}", std::process::id(), std::thread::current().id());
         let path = std::env::temp_dir().join(name);
@@ -135,7 +181,7 @@ mod tests {
         let host = host.iter().map(|host| host.to_string()).collect();
         let args =
             HostArgs { host, hostfile: hostfile.into_iter().collect(), oversubscribe: false, nooversubscribe: false };
-        let found = args.slots(8, |name| ["n", "localhost"].contains(&name));
+        let found = args.slots(8, &Hosts::new("n", nodes));
         let _ = fs::remove_file(path);
         found
     }
@@ -149,6 +195,15 @@ mod tests {
         assert_eq!(slots(&[], Some(file)), Ok(Some(6)));
         assert_eq!(slots(&[], Some("n\n")), Ok(Some(8)));
         assert_eq!(slots(&["n:2"], Some("n slots=5")), Ok(Some(2)));
+    }
+
+    #[test]
+    fn simulated_nodes_have_slots_of_their_own() {
+        assert_eq!(slots_on(3, &["n1:2,n-n2"], None), Ok(Some(vec![0, 2, 1])));
+        assert_eq!(slots_on(2, &["localhost:3"], None), Ok(Some(vec![3, 3])));
+        assert_eq!(slots_on(2, &[], Some("n0 slots=1\nn1\n")), Ok(Some(vec![1, 8])));
+        let error = slots_on(2, &["n2"], None).unwrap_err();
+        assert!(error.contains("n0 to n1"), "{error}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use instanton::launch::{AppSpec, MOST_RANKS};
 
 pub use general::GeneralArgs;
-pub use hosts::HostArgs;
+pub use hosts::{HostArgs, Hosts};
 pub use output::OutputArgs;
 pub use placement::PlacementArgs;
 

@@ -1,6 +1,5 @@
 //! Job information: what the Standard's keys say of a job and its ranks.
 use std::ffi::OsStr;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
 use instanton::data::{DataArray, DataType, Info, Rank, Value, keys};
@@ -35,7 +34,7 @@ impl Job {
     pub fn infos(&self, place: Option<&Place>, node: u32) -> Vec<Info> {
         let size = self.size();
         let (here, session) = (self.ranks_on(node), self.session.of_node(node));
-        let list = |ranks: Range<u32>| ranks.map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
+        let list = |ranks: &[u32]| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let used: Vec<u32> = (0..self.nodes.len() as u32).filter(|node| !self.ranks_on(*node).is_empty()).collect();
         let names: Vec<&str> = used.iter().map(|node| self.nodes[*node as usize].as_str()).collect();
         let ranks: Vec<String> = used.iter().map(|node| list(self.ranks_on(*node))).collect();
@@ -54,7 +53,7 @@ impl Job {
             Info::new(keys::NUM_NODES, used.len() as u32),
             Info::new(keys::NODE_SIZE, self.before + here.len() as u32),
             Info::new(keys::LOCAL_SIZE, here.len() as u32),
-            Info::new(keys::LOCAL_PEERS, list(here.clone()).as_str()),
+            Info::new(keys::LOCAL_PEERS, list(here).as_str()),
             Info::new(keys::NODE_MAP, names.join(",").as_str()),
             Info::new(keys::PROC_MAP, ranks.join(";").as_str()),
             Info::new(keys::TMPDIR, path(session.top())),
@@ -65,7 +64,7 @@ impl Job {
             // We remove those directories; the ranks need not.
             Info::new(keys::TDIR_RMCLEAN, true),
         ];
-        infos.extend((!here.is_empty()).then(|| Info::new(keys::LOCALLDR, Rank(here.start))));
+        infos.extend(here.first().map(|first| Info::new(keys::LOCALLDR, Rank(*first))));
         infos.extend(used.iter().map(|node| {
             let here = self.ranks_on(*node).len() as u32;
             let mut infos = vec![
@@ -162,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::job::{Placement, ProcessSet};
-    use crate::placement::{Machine, Policy, place};
+    use crate::placement::{Machine, Nodes, Policy, place};
     use crate::session::Session;
 
     fn job(sizes: &[u32]) -> Job {
@@ -260,7 +259,7 @@ mod tests {
         policy.map_by("package").unwrap();
         policy.bind_to("core").unwrap();
         let mut job = job(&[3]);
-        let spots = place(&policy, &machine, 3, &[], None).unwrap();
+        let spots = place(&policy, &machine, Nodes::ONE, 3, &[], None).unwrap();
         job.placement = Placement { policy, machine: Some(machine.into()), spots };
         let get = reads(&job, None);
         assert_eq!(get(Rank::WILDCARD, keys::BINDTO), Some(Value::string("CORE")));

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use instanton::data::Status;
 use instanton::internal::sys::hwloc::{self, Place};
-use instanton::launch::is_named;
 
-use crate::args::Run;
+use crate::args::{Hosts, Run};
 use crate::job::Placement;
 use crate::jobs::Jobs;
-use crate::placement::{self, FileRequest, Kind, Machine, Mapping, Policy, read_file};
+use crate::placement::{self, FileRequest, Kind, Machine, Mapping, Nodes, Policy, Spot, read_file};
 
 /// Placement that the command line asks for, once the machine is known.
 pub struct Request {
@@ -19,12 +18,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the options and the file that they name; `found` is this machine as far as it is known, and `node` its
-    /// name.
+    /// Reads the options and the file that they name; `found` is this machine as far as it is known, and `hosts`
+    /// finds nodes by their names.
     ///
     /// # Errors
     /// A line that names what is wrong, and its place.
-    pub fn read(run: &Run, found: Option<&Place>, node: &str) -> Result<Self, String> {
+    pub fn read(run: &Run, found: Option<&Place>, hosts: &Hosts) -> Result<Self, String> {
         let mut policy = run.placement.policy()?;
         let synthetic = run.placement.topology.clone();
         let machine = synthetic.or_else(|| found.and_then(|place| Machine::of_cores(&place.cores)));
@@ -42,7 +41,7 @@ impl Request {
         if let (Mapping::Sequence | Mapping::RankFile, Some(path)) = (&policy.mapping, &policy.file) {
             let name = path.display();
             let text = fs::read_to_string(path).map_err(|error| format!("cannot read the ranks in {name}: {error}"))?;
-            let read = read_file(&text, &policy, machine.as_ref(), |name| is_named(name, node));
+            let read = read_file(&text, &policy, machine.as_ref(), |name| hosts.first(name));
             file = Some(read.map_err(|error| format!("{name}:{error}"))?);
         }
         Ok(Self { policy, machine, file })
@@ -59,30 +58,31 @@ impl Request {
         Some(machine.objects(Kind::Core).len() as u32)
     }
 
-    /// Returns the number of ranks that follows from it.
-    pub fn ranks(&self) -> Option<u32> {
+    /// Returns the number of ranks that follows from it, on so many nodes.
+    pub fn ranks(&self, nodes: u32) -> Option<u32> {
         match (&self.policy.mapping, &self.file, &self.machine) {
             (_, Some(file), _) => Some(file.len()),
             (Mapping::PerObject(number, kind), _, Some(machine)) => {
-                Some(number.saturating_mul(machine.objects(*kind).len() as u32))
+                Some(number.saturating_mul(machine.objects(*kind).len() as u32).saturating_mul(nodes))
             }
-            (Mapping::PerObject(number, _), _, None) => Some(*number),
+            (Mapping::PerObject(number, _), _, None) => Some(number.saturating_mul(nodes)),
             _ => None,
         }
     }
 
-    /// Places so many ranks.
+    /// Places so many ranks on these nodes.
     ///
     /// # Errors
     /// A line that says what the machine, or the file, lacks.
-    pub fn place(self, ranks: u32) -> Result<Placement, String> {
+    pub fn place(self, nodes: Nodes<'_>, ranks: u32) -> Result<Placement, String> {
         let Self { policy, machine, file } = self;
         if let (Some(file), Some(path)) = (file.as_ref().filter(|file| file.len() < ranks), &policy.file) {
             return Err(format!("{}: it places {} ranks, and {ranks} are asked for", path.display(), file.len()));
         }
         // Where nobody knows the machine, it is one thing.
         let unknown = Machine::synthetic(&[(Kind::Core, 1)]);
-        let spots = placement::place(&policy, machine.as_ref().unwrap_or(&unknown), ranks, &[], file.as_ref())?;
+        let machine_or_one = machine.as_ref().unwrap_or(&unknown);
+        let spots = placement::place(&policy, machine_or_one, nodes, ranks, &[], file.as_ref())?;
         Ok(Placement { policy, machine: machine.map(Arc::new), spots })
     }
 }
@@ -92,16 +92,16 @@ impl Request {
 /// # Errors
 /// `ERR_JOB_FAILED_TO_MAP` where the machine lacks something, or others are bound there.
 pub fn beside(jobs: &Jobs, policy: Policy, ranks: u32) -> Result<Placement, Status> {
-    if !policy.needs_machine() {
-        return Ok(Placement { policy, ..Placement::default() });
-    }
+    let first = jobs.first();
+    let nodes = Nodes { count: first.nodes.len() as u32, slots: first.slots_of_nodes.as_deref() };
     let known = jobs.all().find_map(|live| live.job.placement.machine.clone());
     let found = || hwloc::place(true).and_then(|place| Machine::of_cores(&place.cores)).map(Arc::new);
-    let Some(machine) = known.or_else(found) else {
-        return Ok(Placement::default());
-    };
+    let machine = if policy.needs_machine() { known.or_else(found) } else { None };
     let placements = jobs.all().map(|live| &live.job.placement);
-    let taken: Vec<&[usize]> = placements.flat_map(|placement| &placement.spots).map(|spot| &spot.units[..]).collect();
-    let spots = placement::place(&policy, &machine, ranks, &taken, None).map_err(|_| Status::ERR_JOB_FAILED_TO_MAP)?;
-    Ok(Placement { policy, machine: Some(machine), spots })
+    let taken: Vec<&Spot> = placements.flat_map(|placement| &placement.spots).collect();
+    // Where nobody knows the machine, ranks are not bound.
+    let unknown = Machine::synthetic(&[(Kind::Core, 1)]);
+    let policy = if machine.is_some() || !policy.needs_machine() { policy } else { Policy::default() };
+    let spots = placement::place(&policy, machine.as_deref().unwrap_or(&unknown), nodes, ranks, &taken, None);
+    Ok(Placement { policy, spots: spots.map_err(|_| Status::ERR_JOB_FAILED_TO_MAP)?, machine })
 }

@@ -219,7 +219,7 @@ impl Running {
         let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
         let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
         request.complete(&mut job)?;
-        job.placement = placing::beside(&self.jobs, request.policy(&first.placement.policy)?, job.size())?;
+        job.place(placing::beside(&self.jobs, request.policy(&first.placement.policy)?, job.size())?);
         let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
         job.create_directories().map_err(failed)?;
         let nspace = job.nspace.clone();

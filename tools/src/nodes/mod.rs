@@ -32,21 +32,12 @@ pub fn names(machine: &str, nodes: u32) -> Vec<String> {
     if nodes == 1 { vec![machine.to_owned()] } else { (0..nodes).map(|node| format!("{machine}-n{node}")).collect() }
 }
 
-/// The node of each rank: all nodes get the same number of ranks, or one more, in the order of the ranks.
-pub fn place(ranks: u32, nodes: u32) -> Vec<u32> {
-    (0..ranks).map(|rank| (u64::from(rank) * u64::from(nodes) / u64::from(ranks)) as u32).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_placed_in_blocks() {
-        assert_eq!(place(5, 2), [0, 0, 0, 1, 1]);
-        assert_eq!(place(4, 4), [0, 1, 2, 3]);
-        assert_eq!(place(2, 4), [0, 2]);
-        assert_eq!(place(3, 1), [0, 0, 0]);
+    fn nodes_are_named_after_the_machine() {
         assert_eq!(names("host", 2), ["host-n0", "host-n1"]);
         assert_eq!(names("host", 1), ["host"]);
     }

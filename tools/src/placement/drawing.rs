@@ -7,11 +7,12 @@ use std::fmt::Write;
 use super::machine::{Kind, Machine, list};
 use super::mapping::Spot;
 
-/// A line for each rank: what it is bound to. `first` is the first of them, and `job` the number of their job.
-pub fn bindings(machine: Option<&Machine>, spots: &[Spot], node: &str, ranks: u32) -> String {
+/// A line for each rank: what it is bound to. `nodes` has the names of the nodes.
+pub fn bindings(machine: Option<&Machine>, spots: &[Spot], nodes: &[String]) -> String {
     let mut text = String::new();
-    for rank in 0..ranks {
-        let spot = spots.get(rank as usize).filter(|spot| !spot.units.is_empty());
+    for (spot, rank) in spots.iter().zip(0..) {
+        let node = &nodes[spot.node as usize];
+        let spot = Some(spot).filter(|spot| !spot.units.is_empty());
         let _ = match (machine, spot) {
             (Some(machine), Some(spot)) => {
                 let objects = named(machine, &spot.units);
@@ -24,17 +25,18 @@ pub fn bindings(machine: Option<&Machine>, spots: &[Spot], node: &str, ranks: u3
 }
 
 /// A line for each rank: its program, and the object that it is mapped to.
-pub fn map<'a>(spots: &[Spot], node: &str, programs: impl Iterator<Item = (u32, &'a str)>) -> String {
+pub fn map<'a>(spots: &[Spot], nodes: &[String], programs: impl Iterator<Item = (u32, &'a str)>) -> String {
     let mut text = String::new();
     for (rank, program) in programs {
-        let object = spots.get(rank as usize).map(|spot| spot.object).filter(|(kind, _)| *kind != Kind::Node);
+        let Some(spot) = spots.get(rank as usize) else { continue };
+        let (node, object) = (&nodes[spot.node as usize], Some(spot.object).filter(|(kind, _)| *kind != Kind::Node));
         let object = object.map(|(kind, number)| format!(", {} {number}", kind.name())).unwrap_or_default();
         let _ = writeln!(text, "rank {rank} ({program}): node {node}{object}");
     }
     text
 }
 
-/// A line about the machine, and a drawing of it.
+/// A line about a node, and a drawing of it.
 pub fn allocation(machine: Option<&Machine>, node: &str, slots: u32) -> String {
     let Some(machine) = machine else { return format!("node {node}: {slots} slots\n") };
     let all: Vec<usize> = (0..machine.len()).collect();

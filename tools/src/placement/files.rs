@@ -6,11 +6,13 @@
 use super::machine::{Kind, Machine, numbers};
 use super::policy::{Mapping, Policy};
 
+/// Node of a rank, and its units, which a sequence does not name.
+type Where = (u32, Option<Vec<usize>>);
+
 /// Place of each rank, as a file says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileRequest {
-    /// Units of each, which a sequence does not name.
-    ranks: Vec<Option<Vec<usize>>>,
+    ranks: Vec<Where>,
 }
 
 impl FileRequest {
@@ -21,11 +23,16 @@ impl FileRequest {
 
     /// The units that a rank is to be bound to.
     pub fn units(&self, rank: u32) -> Option<&[usize]> {
-        self.ranks.get(rank as usize)?.as_deref()
+        self.ranks.get(rank as usize)?.1.as_deref()
+    }
+
+    /// The node that a rank is to run on.
+    pub fn node(&self, rank: u32) -> u32 {
+        self.ranks.get(rank as usize).map_or(0, |(node, _)| *node)
     }
 }
 
-/// Reads the text of the file that a policy names; `is_here` tells names of this machine.
+/// Reads the text of the file that a policy names; `node` finds the number of the node that has a name.
 ///
 /// # Errors
 /// A line that begins with the number of the line that is wrong, and a colon.
@@ -33,23 +40,23 @@ pub fn read_file(
     text: &str,
     policy: &Policy,
     machine: Option<&Machine>,
-    is_here: impl Fn(&str) -> bool,
+    node: impl Fn(&str) -> Option<u32>,
 ) -> Result<FileRequest, String> {
-    let mut ranks: Vec<(u32, Option<Vec<usize>>)> = Vec::new();
+    let mut ranks: Vec<(u32, Where)> = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;
         }
         let read = match (&policy.mapping, machine) {
-            (Mapping::RankFile, Some(machine)) => of_rank(line, policy, machine, &is_here),
-            _ => of_sequence(line, &is_here).map(|()| (ranks.len() as u32, None)),
+            (Mapping::RankFile, Some(machine)) => of_rank(line, policy, machine, &node),
+            _ => of_sequence(line, &node).map(|node| (ranks.len() as u32, (node, None))),
         };
-        let (rank, units) = read.map_err(|error| format!("{number}: {error}"))?;
+        let (rank, place) = read.map_err(|error| format!("{number}: {error}"))?;
         if ranks.iter().any(|(other, _)| *other == rank) {
             return Err(format!("{number}: rank {rank} is there already"));
         }
-        ranks.push((rank, units));
+        ranks.push((rank, place));
     }
     ranks.sort_by_key(|(rank, _)| *rank);
     if let Some(missing) = (0..).zip(&ranks).find_map(|(expected, (rank, _))| (*rank != expected).then_some(expected)) {
@@ -58,19 +65,19 @@ pub fn read_file(
     if ranks.is_empty() {
         return Err(" it places no rank".to_owned());
     }
-    Ok(FileRequest { ranks: ranks.into_iter().map(|(_, units)| units).collect() })
+    Ok(FileRequest { ranks: ranks.into_iter().map(|(_, place)| place).collect() })
 }
 
-fn of_sequence(line: &str, is_here: impl Fn(&str) -> bool) -> Result<(), String> {
-    named(line.split_whitespace().next().unwrap_or_default(), is_here)
+fn of_sequence(line: &str, node: impl Fn(&str) -> Option<u32>) -> Result<u32, String> {
+    named(line.split_whitespace().next().unwrap_or_default(), node)
 }
 
 fn of_rank(
     line: &str,
     policy: &Policy,
     machine: &Machine,
-    is_here: impl Fn(&str) -> bool,
-) -> Result<(u32, Option<Vec<usize>>), String> {
+    node: impl Fn(&str) -> Option<u32>,
+) -> Result<(u32, Where), String> {
     let form = || "a line is as 'rank 0=localhost slot=0-3'".to_owned();
     let words = line.replace('=', " ");
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -79,7 +86,7 @@ fn of_rank(
         return Err(form());
     }
     let number = number.parse().map_err(|_| format!("{number} is no rank"))?;
-    named(name, is_here)?;
+    let node = named(name, node)?;
     let processor = if policy.by_thread { Kind::Thread } else { Kind::Core };
     let mut units = Vec::new();
     let mut package = None;
@@ -120,13 +127,11 @@ fn of_rank(
     }
     units.sort_unstable();
     units.dedup();
-    Ok((number, Some(units)))
+    Ok((number, (node, Some(units))))
 }
 
-fn named(name: &str, is_here: impl Fn(&str) -> bool) -> Result<(), String> {
+fn named(name: &str, node: impl Fn(&str) -> Option<u32>) -> Result<u32, String> {
     // The first of the machines that were given.
-    match is_here(name) || name.eq_ignore_ascii_case("+n0") {
-        true => Ok(()),
-        false => Err(format!("{name} is another machine, and all ranks run on this one; name localhost")),
-    }
+    let found = node(name).or_else(|| name.eq_ignore_ascii_case("+n0").then_some(0));
+    found.ok_or_else(|| format!("{name} is another machine, and all ranks run on this one; name localhost"))
 }

@@ -1,11 +1,14 @@
 //! Mapping and binding of the ranks of one job.
 use super::files::FileRequest;
 use super::machine::{Kind, Machine, Object};
-use super::policy::{Mapping, Order, Policy};
+use super::policy::{Mapping, Policy};
+use super::seats::{Nodes, Seat, seats};
 
 /// The place of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
+    /// Node that it runs on.
+    pub node: u32,
     /// Kind and logical number of the object that it is mapped to.
     pub object: (Kind, u32),
     /// Units of the machine that it is bound to; none where it is not bound.
@@ -21,23 +24,28 @@ struct Bindable {
     ranks: Vec<usize>,
 }
 
-/// Places so many ranks. `taken` has the units that ranks of other jobs are bound to, and `file` what a file says where
-/// the policy names one.
+/// Places so many ranks on nodes that are each this machine. `taken` has the spots of ranks of other jobs, and `file`
+/// what a file says where the policy names one.
 ///
 /// # Errors
 /// A line that says what the machine lacks.
 pub fn place(
     policy: &Policy,
     machine: &Machine,
+    nodes: Nodes<'_>,
     ranks: u32,
-    taken: &[&[usize]],
+    taken: &[&Spot],
     file: Option<&FileRequest>,
 ) -> Result<Vec<Spot>, String> {
     let processor = if policy.by_thread { Kind::Thread } else { Kind::Core };
     let objects = mapped(policy, machine, processor)?;
-    let of_rank = in_turn(policy, ranks, objects.len())?;
+    let mut of_rank = seats(policy, ranks, nodes, objects.len())?;
+    if let Some(file) = file {
+        of_rank = (0..ranks).map(|rank| Seat { node: file.node(rank), object: 0 }).collect();
+    }
     let Some(kind) = policy.binds() else {
-        return Ok(of_rank.iter().map(|&at| Spot { object: objects[at].0, units: Vec::new() }).collect());
+        let spot = |seat: &Seat| Spot { node: seat.node, object: objects[seat.object].0, units: Vec::new() };
+        return Ok(of_rank.iter().map(spot).collect());
     };
     let per_rank = policy.per_rank.unwrap_or(1) as usize;
     if policy.per_rank.is_some() && kind != processor {
@@ -47,12 +55,18 @@ pub fn place(
             kind.name()
         ));
     }
-    let mut bindable = Bindable::new(machine, kind, processor, taken)?;
-    let near: Vec<Vec<usize>> = objects.iter().map(|(of, units)| bindable.near(of.0, units)).collect();
+    let of_node = |node| {
+        let taken = taken.iter().filter(|spot| spot.node == node);
+        Bindable::new(machine, kind, processor, &taken.map(|spot| &spot.units[..]).collect::<Vec<_>>())
+    };
+    let mut of_nodes = (0..nodes.count).map(of_node).collect::<Result<Vec<_>, _>>()?;
+    let near: Vec<Vec<usize>> = objects.iter().map(|(of, units)| of_nodes[0].near(of.0, units)).collect();
     let mut spots = Vec::new();
-    for (rank, at) in (0..).zip(of_rank) {
+    for (rank, Seat { node, object: at }) in (0..).zip(of_rank) {
         let (object, _) = &objects[at];
+        let bindable = &mut of_nodes[node as usize];
         let units = match file.and_then(|file| file.units(rank)) {
+            None if policy.shares_list() => objects[at].1.clone(),
             Some(units) => {
                 let chosen: Vec<usize> = bindable.around(units);
                 bindable.take(rank, &chosen, policy)?;
@@ -76,7 +90,7 @@ pub fn place(
                 units
             }
         };
-        spots.push(Spot { object: *object, units });
+        spots.push(Spot { node, object: *object, units });
     }
     Ok(spots)
 }
@@ -109,26 +123,6 @@ fn mapped(policy: &Policy, machine: &Machine, processor: Kind) -> Result<Mapped,
         return Err(format!("this machine has no {} to map by", kind.name()));
     }
     Ok(objects.into_iter().map(|object| ((kind, object.number), object.units)).collect())
-}
-
-/// The object of each rank, of so many objects.
-fn in_turn(policy: &Policy, ranks: u32, objects: usize) -> Result<Vec<usize>, String> {
-    let ranks = ranks as usize;
-    if let Mapping::PerObject(number, kind) = policy.mapping {
-        let most = number as usize * objects;
-        if ranks > most {
-            return Err(format!(
-                "ppr:{number}:{} makes room for {most} ranks here, and {ranks} are asked for; leave out -n",
-                kind.name()
-            ));
-        }
-        return Ok((0..ranks).map(|rank| rank / number as usize).collect());
-    }
-    let mut all: Vec<usize> = (0..ranks).map(|rank| rank % objects).collect();
-    if policy.order == Order::Fill {
-        all.sort_unstable();
-    }
-    Ok(all)
 }
 
 impl Bindable {

@@ -14,7 +14,7 @@ pub enum Mapping {
     By(Kind),
     /// So many to each object of a kind.
     PerObject(u32, Kind),
-    /// Onto these cores or hardware threads, in turn.
+    /// Onto these cores or hardware threads: each rank onto all of them, or in turn.
     Units(Vec<u32>),
     /// As a file says, a rank a line.
     Sequence,
@@ -27,9 +27,15 @@ pub enum Mapping {
 pub enum Order {
     /// As they were mapped.
     #[default]
+    Mapped,
+    /// All of a node before those of the next.
     Slot,
     /// All of an object before those of the next.
     Fill,
+    /// One of each node in turn.
+    Node,
+    /// One of each object of all nodes in turn.
+    Span,
 }
 
 /// Binding of ranks.
@@ -51,6 +57,8 @@ pub struct Policy {
     pub per_rank: Option<u32>,
     /// True if a hardware thread counts as a processor, instead of a core.
     pub by_thread: bool,
+    /// True if the objects of all nodes are gone through as if they were of one.
+    pub spans: bool,
     /// True if more ranks than slots are refused.
     pub no_oversubscribe: bool,
     /// File of a sequence or of ranks.
@@ -147,6 +155,7 @@ impl Policy {
             ("pe", None) => return Err("pe has no number, as in pe=2".to_owned()),
             ("file", _) => return Err("file has no name, as in file=ranks".to_owned()),
             (word, Some(_)) => return Err(format!("{word} takes no value")),
+            ("span", _) => self.spans = true,
             ("oversubscribe", _) => self.no_oversubscribe = false,
             ("nooversubscribe", _) => self.no_oversubscribe = true,
             ("hwtcpus", _) => self.by_thread = true,
@@ -154,7 +163,7 @@ impl Policy {
             ("ordered", _) => self.is_ordered = true,
             ("overload-allowed", _) => self.binding.overloads = true,
             ("nolocal", _) => return Err("nolocal: there is no machine but this one; leave it out".to_owned()),
-            // On one machine that is so anyway: ranks are dealt to all objects in turn, and jobs inherit.
+            // Jobs inherit anyway.
             _ => {}
         }
         Ok(())
@@ -171,7 +180,12 @@ impl Policy {
             "socket",
         ];
         let word = text.split(':').next().unwrap_or_default();
-        self.order = if choose("order", word, &ORDERS)? == "fill" { Order::Fill } else { Order::Slot };
+        self.order = match choose("order", word, &ORDERS)? {
+            "slot" => Order::Slot,
+            "fill" => Order::Fill,
+            "node" => Order::Node,
+            _ => Order::Span,
+        };
         match text
             .split(':')
             .skip(1)
@@ -200,6 +214,12 @@ impl Policy {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether each rank has all units of a list, as with prterun.
+    pub fn shares_list(&self) -> bool {
+        let is_said = self.binding.to.is_some() || self.per_rank.is_some();
+        matches!(self.mapping, Mapping::Units(_)) && !self.is_ordered && !is_said
     }
 
     /// Returns what its ranks are bound to: as is said, or as the mapping needs it.

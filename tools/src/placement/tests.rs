@@ -16,7 +16,7 @@ fn policy(map: &str, bind: &str) -> Policy {
 /// The cpusets of the ranks, or the refusal.
 fn bound(topology: &str, map: &str, bind: &str, ranks: u32) -> Result<Vec<String>, String> {
     let machine = machine(topology);
-    let spots = place(&policy(map, bind), &machine, ranks, &[], None)?;
+    let spots = place(&policy(map, bind), &machine, Nodes::ONE, ranks, &[], None)?;
     Ok(spots.iter().map(|spot| machine.cpuset(&spot.units)).collect())
 }
 
@@ -25,7 +25,7 @@ const TWO: &str = "numa:2 core:2 pu:2";
 #[test]
 fn ranks_are_not_bound_unless_somebody_says_so() {
     for map in ["slot", "core", "numa", "ppr:2:numa", ":oversubscribe"] {
-        let spots = place(&policy(map, ""), &machine(TWO), 4, &[], None).unwrap();
+        let spots = place(&policy(map, ""), &machine(TWO), Nodes::ONE, 4, &[], None).unwrap();
         assert!(spots.iter().all(|spot| spot.units.is_empty()), "{map}");
     }
 }
@@ -58,7 +58,8 @@ fn a_rank_may_have_several_processors() {
 
 #[test]
 fn lists_name_processors() {
-    assert_eq!(bound(TWO, "pe-list=3,0", "", 2).unwrap(), ["hwloc:0-1", "hwloc:6-7"]);
+    assert_eq!(bound(TWO, "pe-list=3,0", "", 2).unwrap(), ["hwloc:0-1,6-7"; 2]);
+    assert_eq!(bound(TWO, "pe-list=3,0", "core", 2).unwrap(), ["hwloc:0-1", "hwloc:6-7"]);
     assert_eq!(bound(TWO, "pe-list=3,0:ordered", "", 2).unwrap(), ["hwloc:6-7", "hwloc:0-1"]);
     assert_eq!(bound(TWO, "pe-list=7,2-3:hwtcpus:ordered", "", 3).unwrap(), ["hwloc:7", "hwloc:2", "hwloc:3"]);
     assert!(bound(TWO, "pe-list=4", "", 1).unwrap_err().contains("no core 4"));
@@ -68,7 +69,7 @@ fn lists_name_processors() {
 fn the_order_may_fill_one_object_after_the_other() {
     let mut policy = policy("numa", "core");
     policy.rank_by("fill").unwrap();
-    let spots = place(&policy, &machine(TWO), 4, &[], None).unwrap();
+    let spots = place(&policy, &machine(TWO), Nodes::ONE, 4, &[], None).unwrap();
     assert_eq!(spots.iter().map(|spot| spot.object.1).collect::<Vec<_>>(), [0, 0, 1, 1]);
 }
 
@@ -79,8 +80,9 @@ fn a_binding_that_overlaps_is_refused_unless_it_may() {
     assert_eq!(bound(TWO, "slot", "core:overload", 5).unwrap()[4], "hwloc:0-1");
     assert!(bound(TWO, "slot", "numa", 4).is_ok() && bound(TWO, "slot", "numa", 5).is_err());
     let machine = machine(TWO);
-    let others: [&[usize]; 1] = [&[0, 1]];
-    let spots = place(&policy("slot", "core"), &machine, 3, &others, None).unwrap();
+    let other = Spot { node: 0, object: (Kind::Core, 0), units: vec![0, 1] };
+    let elsewhere = Spot { node: 1, object: (Kind::Core, 1), units: vec![2, 3] };
+    let spots = place(&policy("slot", "core"), &machine, Nodes::ONE, 3, &[&other, &elsewhere], None).unwrap();
     assert_eq!(machine.cpuset(&spots[0].units), "hwloc:2-3", "another job's rank is bound to the first");
 }
 
@@ -151,7 +153,7 @@ fn the_real_machine_is_read_from_its_cores() {
         locality: format!("SK{}:L3{}:CR{unit}:HT{}-{}:NM0-1", unit / 2, unit / 2, 2 * unit, 2 * unit + 1),
     };
     let machine = Machine::of_cores(&[core(0), core(1), core(3)]).unwrap();
-    let spots = place(&policy("package", "core"), &machine, 3, &[], None).unwrap();
+    let spots = place(&policy("package", "core"), &machine, Nodes::ONE, 3, &[], None).unwrap();
     let at = |rank: usize| machine.cpuset(&spots[rank].units);
     assert_eq!([at(0), at(1), at(2)], ["hwloc:0,4", "hwloc:3,7", "hwloc:1,5"]);
     assert_eq!(machine.locality(&spots[1].units), "SK1:L31:CR3:HT6-7:NM0");
@@ -162,8 +164,8 @@ fn the_real_machine_is_read_from_its_cores() {
 fn files_place_rank_by_rank() {
     let machine = machine("package:2 core:2 pu:2");
     let read = |mapping: &str, text: &str| {
-        read_file(text, &policy(mapping, ""), Some(&machine), |name| name == "here").map(|file| {
-            let spots = place(&policy(mapping, ""), &machine, file.len(), &[], Some(&file)).unwrap();
+        read_file(text, &policy(mapping, ""), Some(&machine), |name| (name == "here").then_some(0)).map(|file| {
+            let spots = place(&policy(mapping, ""), &machine, Nodes::ONE, file.len(), &[], Some(&file)).unwrap();
             spots.iter().map(|spot| machine.cpuset(&spot.units)).collect::<Vec<_>>()
         })
     };
@@ -189,22 +191,44 @@ fn files_place_rank_by_rank() {
 
 #[test]
 fn drawings_show_who_is_bound_where() {
+    let names = ["n", "m"].map(str::to_owned);
     let machine = machine(TWO);
-    let spots = place(&policy("slot", "core"), &machine, 2, &[], None).unwrap();
+    let spots = place(&policy("slot", "core"), &machine, Nodes::ONE, 2, &[], None).unwrap();
     assert_eq!(
-        bindings(Some(&machine), &spots, "n", 3),
-        "rank 0 on node n: bound to core 0 [BB/../../..]\nrank 1 on node n: bound to core 1 [../BB/../..]\n\
-         rank 2 on node n: not bound\n"
+        bindings(Some(&machine), &spots, &names),
+        "rank 0 on node n: bound to core 0 [BB/../../..]\nrank 1 on node n: bound to core 1 [../BB/../..]\n"
     );
     assert_eq!(
         allocation(Some(&machine), "n", 4),
         "node n: 4 slots; 1 package, 2 numas, 4 cores, 8 hwthreads [../../../..]\n"
     );
-    let spots = place(&policy("numa", ""), &machine, 2, &[], None).unwrap();
+    let spots = place(&policy("numa", ""), &machine, Nodes::ONE, 2, &[], None).unwrap();
     assert_eq!(
-        map(&spots, "n", [(0, "a"), (1, "b")].into_iter()),
+        map(&spots, &names, [(0, "a"), (1, "b")].into_iter()),
         "rank 0 (a): node n, numa 0\nrank 1 (b): node n, numa 1\n"
     );
+}
+
+#[test]
+fn each_node_has_the_whole_machine() {
+    let two = Nodes { count: 2, slots: None };
+    let machine = machine(TWO);
+    let spots = place(&policy("numa", "core"), &machine, two, 8, &[], None).unwrap();
+    let at: Vec<_> = spots.iter().map(|spot| (spot.node, machine.cpuset(&spot.units))).collect();
+    assert_eq!(
+        at[..4],
+        [(0, "0-1"), (0, "4-5"), (0, "2-3"), (0, "6-7")].map(|(node, on)| (node, format!("hwloc:{on}")))
+    );
+    assert_eq!(at[4], (1, "hwloc:0-1".to_owned()));
+    assert!(place(&policy("slot", "core"), &machine, two, 9, &[], None).unwrap_err().contains("rank 4"));
+    let names = ["n", "m"].map(str::to_owned);
+    let drawn = bindings(Some(&machine), &spots[4..5], &names);
+    assert_eq!(drawn, "rank 0 on node m: bound to core 0 [BB/../../..]\n");
+    let file = read_file("n\nm\n", &policy("seq", ""), None, |name| {
+        ["n", "m"].iter().position(|n| *n == name).map(|at| at as u32)
+    });
+    let spots = place(&policy("seq", ""), &machine, two, 2, &[], Some(&file.unwrap())).unwrap();
+    assert_eq!([spots[0].node, spots[1].node], [0, 1]);
 }
 
 /// A measurement: `cargo test --release -p instanton-tools placing_many -- --ignored --nocapture`.
@@ -215,7 +239,7 @@ fn placing_many_ranks_takes_so_long() {
     for (map, bind) in [("slot", "core:overload"), ("numa", "core:overload"), ("slot:pe=2", "core:overload")] {
         let policy = policy(map, bind);
         let begun = std::time::Instant::now();
-        let spots = place(&policy, &machine, 1024, &[], None).unwrap();
+        let spots = place(&policy, &machine, Nodes::ONE, 1024, &[], None).unwrap();
         println!("{} ranks by {map}: {:?}", spots.len(), begun.elapsed());
     }
 }

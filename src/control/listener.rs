@@ -279,7 +279,7 @@ impl Listener {
                     // A handshake says 0 where the peer maps nothing.
                     let maps_layout = Some(layout).filter(|layout| *layout != 0);
                     let capabilities =
-                        Capabilities { maps_layout, waits_at_words: true, votes: true, takes_job_info: false };
+                        Capabilities { maps_layout, waits_at_words: true, votes: true, ..Capabilities::default() };
                     let user = Some(User { uid, gid: Some(gid) });
                     callers.arrived(peer, Arrival { claim, capabilities, info, user, pid, process });
                     self.forget_settled();

@@ -61,6 +61,8 @@ pub struct Capabilities {
     pub votes: bool,
     /// True if it takes the information of its job as values when it is let in.
     pub takes_job_info: bool,
+    /// True if it invites to groups, joins and leaves them by raising events, because it knows no requests for that.
+    pub groups_by_events: bool,
 }
 
 /// A peer that says who it is.

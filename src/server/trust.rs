@@ -29,10 +29,12 @@ impl fmt::Display for Forbidden<'_> {
     }
 }
 
-/// Returns the first word in a client's request that only a server may say.
-pub fn forbidden(request: &Request) -> Option<Forbidden<'_>> {
+/// Returns the first word in a client's request that only a server may say; `allowed` are events that are taken for
+/// requests of its own.
+pub fn forbidden<'a>(request: &'a Request, allowed: &[Status]) -> Option<Forbidden<'a>> {
     if let Request::Notify { status, .. } = request
         && is_a_servers(*status)
+        && !allowed.contains(status)
     {
         return Some(Forbidden::Event(*status));
     }
@@ -101,10 +103,11 @@ mod tests {
             Status::EVENT_JOB_END,
             Status::ERR_JOB_ABORTED,
         ] {
-            assert_eq!(forbidden(&notify(status, vec![])), Some(Forbidden::Event(status)));
+            assert_eq!(forbidden(&notify(status, vec![]), &[]), Some(Forbidden::Event(status)));
+            assert_eq!(forbidden(&notify(status, vec![]), &[status]), None);
         }
         for status in [Status::GROUP_CONSTRUCT_ABORT, Status::READY_FOR_DEBUG, Status::MODEL_DECLARED, Status(-5000)] {
-            assert_eq!(forbidden(&notify(status, vec![Info::new(keys::GROUP_ID, "g")])), None);
+            assert_eq!(forbidden(&notify(status, vec![Info::new(keys::GROUP_ID, "g")]), &[]), None);
         }
     }
 
@@ -127,9 +130,10 @@ mod tests {
                 Request::Forward(Forward::Spawn { job_info: Vec::new(), apps: vec![app(vec![]), app(info())] }),
             ];
             for request in requests.map(|request| request(info())).into_iter().chain(more) {
-                assert_eq!(forbidden(&request), Some(Forbidden::Attribute(&Key::new(key).unwrap())), "{request:?}");
+                let found = forbidden(&request, &[Status(-5000)]);
+                assert_eq!(found, Some(Forbidden::Attribute(&Key::new(key).unwrap())), "{request:?}");
             }
         }
-        assert_eq!(forbidden(&requests[0](vec![Info::new("instantons", 1u32)])), None);
+        assert_eq!(forbidden(&requests[0](vec![Info::new("instantons", 1u32)]), &[]), None);
     }
 }

@@ -339,7 +339,7 @@ impl StockListener {
         let (claim, info) = (tools::claim(&ack), std::mem::take(&mut ack.info));
         let pid = tools::pid(&info);
         connection.stage = Stage::Asking(ack);
-        let capabilities = Capabilities { takes_job_info: true, ..Capabilities::default() };
+        let capabilities = Capabilities { takes_job_info: true, groups_by_events: true, ..Capabilities::default() };
         let user = Some(User { uid, gid: None });
         let arrival = Arrival { claim, capabilities, info, user, pid, process: None };
         callers.arrived(self.peer_id(id), arrival);

@@ -32,6 +32,9 @@ pub mod command {
     pub const PULL_OUTPUT: u8 = 22;
     pub const PUSH_INPUT: u8 = 23;
     pub const GROUP_CONSTRUCT: u8 = 24;
+    pub const GROUP_JOIN: u8 = 25;
+    pub const GROUP_INVITE: u8 = 26;
+    pub const GROUP_LEAVE: u8 = 27;
     pub const GROUP_DESTRUCT: u8 = 28;
     pub const STOP_OUTPUT: u8 = 29;
     pub const FABRIC_REGISTER: u8 = 30;
@@ -203,6 +206,28 @@ pub fn read(bytes: &[u8], form: Form, next_pull: u64) -> Result<Asked, WireError
             let call = GroupCall::Construct { procs: procs.clone(), info: body.infos()? };
             request(Request::Group { group, call }, Answer::Group(procs))
         }
+        command::GROUP_JOIN => {
+            let (group, answer) = (body.one::<Nspace>(T::STRING)?, body.one::<Status>(T::STATUS)?);
+            let leader = if body.one::<bool>(T::BOOL)? { Some(body.one::<Proc>(T::PROC)?) } else { None };
+            let accept = answer == Status::GROUP_INVITE_ACCEPTED;
+            request(
+                Request::Group { group, call: GroupCall::Join { leader, accept, info: Vec::new() } },
+                Answer::Status,
+            )
+        }
+        command::GROUP_INVITE => {
+            let (group, procs) = (body.one::<Nspace>(T::STRING)?, body.list::<Proc>(T::PROC)?);
+            let (seconds, optional) = (body.one::<u32>(T::UINT32)?, body.one::<bool>(T::BOOL)?);
+            let mut info = vec![Info::new(keys::GROUP_OPTIONAL, optional)];
+            info.extend(Some(seconds).filter(|seconds| *seconds > 0).map(|seconds| Info::new(keys::TIMEOUT, seconds)));
+            let context = body.one::<bool>(T::BOOL)?;
+            info.extend(context.then(|| Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, true)));
+            request(Request::Group { group, call: GroupCall::Invite { procs, info } }, Answer::Status)
+        }
+        command::GROUP_LEAVE => {
+            let group = body.one::<Nspace>(T::STRING)?;
+            request(Request::Group { group, call: GroupCall::Leave { info: body.infos()? } }, Answer::Status)
+        }
         command::GROUP_DESTRUCT => {
             let (group, _) = (body.one::<Nspace>(T::STRING)?, body.list::<Proc>(T::PROC)?);
             request(Request::Group { group, call: GroupCall::Destruct { info: body.infos()? } }, Answer::Status)
@@ -337,6 +362,50 @@ mod tests {
         let mut out = Bodies::new(Form::Plain);
         out.one(DataType::COMMAND, &command::FENCE).unwrap().size(1 << 40).unwrap();
         assert!(matches!(read(&out.bytes, Form::Plain, 1), Err(WireError::PastEnd { .. })));
+    }
+
+    #[test]
+    fn requests_about_invitations_are_read() {
+        let (group, leader) = (Nspace::new("g").unwrap(), Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+        let body = |number: u8, write: &dyn Fn(&mut Bodies)| {
+            let mut out = Bodies::new(Form::Plain);
+            out.one(DataType::COMMAND, &number).unwrap().one(DataType::STRING, &group).unwrap();
+            write(&mut out);
+            match read(&out.bytes, Form::Plain, 1) {
+                Ok(Asked::Request(request, Answer::Status)) => match *request {
+                    Request::Group { group: of, call } if of == group => call,
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            }
+        };
+        let procs = vec![leader.clone()];
+        let invited = body(command::GROUP_INVITE, &|out| {
+            out.list(DataType::PROC, &procs).unwrap().one(DataType::UINT32, &5u32).unwrap();
+            out.one(DataType::BOOL, &true).unwrap().one(DataType::BOOL, &true).unwrap();
+        });
+        let info = [
+            Info::new(keys::GROUP_OPTIONAL, true),
+            Info::new(keys::TIMEOUT, 5u32),
+            Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, true),
+        ];
+        assert_eq!(invited, GroupCall::Invite { procs: procs.clone(), info: info.to_vec() });
+        for (status, accept) in [(Status::GROUP_INVITE_ACCEPTED, true), (Status::GROUP_INVITE_DECLINED, false)] {
+            for named in [true, false] {
+                let joined = body(command::GROUP_JOIN, &|out| {
+                    out.one(DataType::STATUS, &status).unwrap().one(DataType::BOOL, &named).unwrap();
+                    if named {
+                        out.one(DataType::PROC, &leader).unwrap();
+                    }
+                });
+                let leader = named.then(|| leader.clone());
+                assert_eq!(joined, GroupCall::Join { leader, accept, info: Vec::new() });
+            }
+        }
+        let left = body(command::GROUP_LEAVE, &|out| {
+            out.infos(&[]).unwrap();
+        });
+        assert_eq!(left, GroupCall::Leave { info: Vec::new() });
     }
 
     #[test]

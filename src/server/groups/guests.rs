@@ -18,7 +18,8 @@ use crate::trace;
 struct Guest {
     number: u64,
     leader: Proc,
-    /// The request with which it waits, once it has accepted.
+    has_accepted: bool,
+    /// The request with which it waits, once it has accepted; none where it hears of the outcome by an event.
     joining: Option<Caller>,
     limit: Option<TimerId>,
 }
@@ -54,7 +55,8 @@ impl Guests {
 
     fn add(&mut self, group: &Nspace, proc: &Proc, leader: &Proc) {
         self.last += 1;
-        let guest = Guest { number: self.last, leader: leader.clone(), joining: None, limit: None };
+        let guest =
+            Guest { number: self.last, leader: leader.clone(), has_accepted: false, joining: None, limit: None };
         self.invited.entry(group.clone()).or_default().insert(proc.clone(), guest);
         self.groups_of.entry(proc.clone()).or_default().insert(group.clone());
         self.by_number.insert(self.last, (group.clone(), proc.clone()));
@@ -99,11 +101,23 @@ impl Guests {
         failed
     }
 
-    /// Lets a client answer an invitation. Returns its answer, unless it is refused.
+    /// The group that a process was invited to first, by that leader where one is given, among those whose invitation it
+    /// has not answered.
+    pub fn oldest(&self, proc: &Proc, leader: Option<&Proc>) -> Option<Nspace> {
+        let groups = self.groups_of.get(proc)?.iter();
+        let guests = groups.filter_map(|group| Some((group, self.invited.get(group)?.get(proc)?)));
+        let open = guests
+            .filter(|(_, guest)| !guest.has_accepted && leader.is_none_or(|leader| *leader == guest.leader))
+            .min_by_key(|(_, guest)| guest.number);
+        open.map(|(group, _)| group.clone())
+    }
+
+    /// Lets a client answer an invitation; one that `waits` is answered when the group is complete. Returns its answer,
+    /// unless it is refused.
     pub fn join(
         &mut self,
         floor: &mut Floor<'_>,
-        caller: Caller,
+        (caller, waits): (Caller, bool),
         (proc, group): (&Proc, &Nspace),
         leader: Option<&Proc>,
         (accept, info): (bool, &[Info]),
@@ -122,7 +136,7 @@ impl Guests {
             floor.cx.answer_status(caller, Err(Status::ERR_NOT_FOUND));
             return None;
         };
-        if guest.joining.is_some() {
+        if guest.has_accepted {
             floor.cx.answer_status(caller, Err(Status::ERR_INVALID_OPERATION));
             return None;
         }
@@ -134,14 +148,18 @@ impl Guests {
         }
         let (limit, number) = (info.time_limit().flatten(), guest.number);
         guest.limit = limit.map(|limit| floor.cx.set_deadline(limit, Deadline::Join(number)));
-        guest.joining = Some(caller);
+        guest.has_accepted = true;
+        match waits {
+            true => guest.joining = Some(caller),
+            false => floor.cx.answer_status(caller, Ok(())),
+        }
         Some(to_leader(Answer::Accepted, key, &leader))
     }
 
     /// The guests of a group that have accepted.
     pub fn accepted(&self, group: &Nspace) -> impl Iterator<Item = &Proc> {
         let guests = self.invited.get(group).into_iter().flatten();
-        guests.filter(|(_, guest)| guest.joining.is_some()).map(|(proc, _)| proc)
+        guests.filter(|(_, guest)| guest.has_accepted).map(|(proc, _)| proc)
     }
 
     /// A group is complete: the processes of this node that have accepted go on.

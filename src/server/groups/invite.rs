@@ -35,13 +35,23 @@ enum State {
     Out,
 }
 
+/// The way in which a leader goes about its invitation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lead {
+    /// It waits for the answer to its request.
+    Waits(Caller),
+    /// It has followed a leader that has died, and has asked for nothing.
+    Follows,
+    /// It counts the answers itself, and says when the group is complete.
+    Announces,
+}
+
 /// An invitation that its leader's server keeps open.
 #[derive(Debug)]
 struct Invitation {
     number: u64,
     leader: Proc,
-    /// The leader's request; none once another process leads.
-    caller: Option<Caller>,
+    lead: Lead,
     /// Everybody who was to be in the group, in its order, the leader included.
     places: Vec<Proc>,
     states: BTreeMap<Proc, State>,
@@ -77,7 +87,8 @@ impl Invitation {
     }
 
     fn is_settled(&self, decided: bool) -> bool {
-        self.asked == 0 && decided && self.electing.is_none() && !self.complete
+        let is_counted_here = self.lead != Lead::Announces;
+        is_counted_here && self.asked == 0 && decided && self.electing.is_none() && !self.complete
     }
 }
 
@@ -88,6 +99,8 @@ struct Noted {
     vote: Option<u64>,
     /// True if the invitation ends with it.
     gives_up: bool,
+    /// True if its leader was told in words of its own.
+    is_told: bool,
 }
 
 /// The invitations of this node's leaders, and its guests.
@@ -135,14 +148,16 @@ impl Invitations {
     }
 
     /// Lets a client invite others into a group.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for an invitation to nobody, or to what is no process.
     pub fn invite(
         &mut self,
         floor: &mut Floor<'_>,
-        caller: Caller,
-        leader: &Proc,
+        (leader, lead): (&Proc, Lead),
         id: &Nspace,
         (procs, info): (&[Proc], Vec<Info>),
-    ) {
+    ) -> Result<(), Status> {
         let mut places = floor.jobs.each(procs);
         if !places.contains(leader) {
             places.insert(0, leader.clone());
@@ -150,19 +165,19 @@ impl Invitations {
         let guests: Vec<Proc> = places.iter().filter(|proc| *proc != leader).cloned().collect();
         if guests.is_empty() || !guests.iter().all(|proc| proc.rank.is_process()) {
             trace!("{leader} cannot invite to the group {id}: {}", Status::ERR_BAD_PARAM);
-            return floor.cx.answer_status(caller, Err(Status::ERR_BAD_PARAM));
+            return Err(Status::ERR_BAD_PARAM);
         }
         let states = collect_small(guests.iter().map(|proc| (proc.clone(), State::Asked)));
-        self.open(floor, id, leader, Some(caller), (places, states, info));
+        self.open(floor, id, (leader, lead), (places, states, info));
         self.send(floor, id, leader, guests);
+        Ok(())
     }
 
     fn open(
         &mut self,
         floor: &mut Floor<'_>,
         id: &Nspace,
-        leader: &Proc,
-        caller: Option<Caller>,
+        (leader, lead): (&Proc, Lead),
         (places, states, info): (Vec<Proc>, BTreeMap<Proc, State>, Vec<Info>),
     ) {
         self.last += 1;
@@ -173,7 +188,7 @@ impl Invitations {
         let invitation = Invitation {
             number,
             leader: leader.clone(),
-            caller,
+            lead,
             places,
             states,
             asked,
@@ -212,11 +227,11 @@ impl Invitations {
         failed.into_iter().for_each(|answer| self.answer(floor, answer));
     }
 
-    /// Lets a client answer an invitation.
+    /// Lets a client answer an invitation; one that waits is answered when the group is complete.
     pub fn join(
         &mut self,
         floor: &mut Floor<'_>,
-        caller: Caller,
+        caller: (Caller, bool),
         guest: (&Proc, &Nspace),
         leader: Option<&Proc>,
         answer: (bool, &[Info]),
@@ -230,7 +245,9 @@ impl Invitations {
     fn answer(&mut self, floor: &mut Floor<'_>, ToLeader { answer, group, guest, leader }: ToLeader) {
         let number = self.number(&group);
         let noted = self.note(floor, answer, &group, &guest);
-        floor.tell(&group, &guest, vec![leader], &Message::Answered(answer), (noted.vote, number));
+        if !noted.is_told {
+            floor.tell(&group, &guest, vec![leader], &Message::Answered(answer), (noted.vote, number));
+        }
         self.act(floor, &group, noted);
     }
 
@@ -271,16 +288,21 @@ impl Invitations {
             return Noted::default();
         }
         let is_out = answer != Answer::Accepted;
+        let announces = invitation.lead == Lead::Announces;
         invitation.set_state(guest, if is_out { State::Out } else { State::Accepted });
         let leader = std::slice::from_ref(&invitation.leader);
         let is_heard = !floor.hearers(leader, answer.event()).is_empty();
         let vote = floor.votes.open(invitation.subject(), floor.voters(leader, answer.event()));
-        let gives_up = is_out && !is_heard && !invitation.info.is_set(keys::GROUP_OPTIONAL);
+        let gives_up = is_out && !announces && !is_heard && !invitation.info.is_set(keys::GROUP_OPTIONAL);
         if gives_up {
             let event = answer.event();
             trace!("{guest} does not come to the group {id}, and its leader has no handler for {event}");
         }
-        Noted { vote, gives_up }
+        let is_told = announces && answer == Answer::Failed;
+        if is_told {
+            floor.tell(id, guest, leader.to_vec(), &Message::GuestLost, (None, Some(invitation.number)));
+        }
+        Noted { vote, gives_up, is_told }
     }
 
     fn act(&mut self, floor: &mut Floor<'_>, id: &Nspace, noted: Noted) {
@@ -380,6 +402,27 @@ impl Invitations {
         }
     }
 
+    /// A leader says that its group is complete: of those who have come, and of `named` among them where it names any.
+    ///
+    /// # Errors
+    /// `ERR_NO_PERMISSIONS` where it leads no such invitation whose answers it counts itself.
+    pub fn announced(
+        &mut self,
+        floor: &mut Floor<'_>,
+        id: &Nspace,
+        leader: &Proc,
+        (named, context): (Option<&[Proc]>, Option<u64>),
+    ) -> Result<(), Status> {
+        let leads = |open: &&mut Invitation| open.leader == *leader && open.lead == Lead::Announces;
+        let invitation = self.open.get_mut(id).filter(leads).ok_or(Status::ERR_NO_PERMISSIONS)?;
+        let is_left_out = |proc: &Proc| named.is_some_and(|named| !named.iter().any(|one| one.matches(proc)));
+        let states = invitation.states.iter_mut();
+        let out = states.filter(|(proc, state)| **state != State::Accepted || is_left_out(proc));
+        out.for_each(|(_, state)| *state = State::Out);
+        self.complete(floor, id, context);
+        Ok(())
+    }
+
     /// Leaves an invitation to the server of a process on another node, which leads from now on.
     fn hand_over(&mut self, floor: &mut Floor<'_>, id: &Nspace, dead: Proc, leader: &Proc, everybody: Vec<Proc>) {
         let Some(invitation) = self.close(floor, id) else { return };
@@ -406,24 +449,26 @@ impl Invitations {
         let awaited: BTreeSet<Proc> = collect_small(awaited);
         let state = |proc: &Proc| if awaited.contains(proc) { State::Asked } else { State::Accepted };
         let states = collect_small(places.iter().map(|proc| (proc.clone(), state(proc))));
-        self.open(floor, id, leader, None, (places, states, info));
+        self.open(floor, id, (leader, Lead::Follows), (places, states, info));
         self.go_on(floor, id);
     }
 
     /// Makes the group: every guest has come that will.
     fn complete(&mut self, floor: &mut Floor<'_>, id: &Nspace, context: Option<u64>) {
         let Some(invitation) = self.close(floor, id) else { return };
-        let Invitation { leader, caller, places, states, substitutes, info, .. } = invitation;
+        let Invitation { leader, lead, places, states, substitutes, info, .. } = invitation;
         let has_come = |proc: &Proc| states.get(proc).is_none_or(|state| *state == State::Accepted);
         let members: Vec<Proc> = places.into_iter().filter(has_come).collect();
         let out = states.values().filter(|state| **state == State::Out).count();
         let status = if out > substitutes { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
         let notify = info.is_set(keys::GROUP_NOTIFY_TERMINATION);
         let membership = Membership { members: members.clone(), context, notify };
-        floor.tell(id, &leader, members.clone(), &Message::Complete(membership.clone()), (None, None));
+        // A leader that announces it has told its own handlers.
+        let to = members.iter().filter(|member| lead != Lead::Announces || **member != leader).cloned().collect();
+        floor.tell(id, &leader, to, &Message::Complete(membership.clone()), (None, None));
         // A leader that follows a dead one by another server's word has asked for nothing here.
-        self.completed(floor, id, &membership, caller.map(|_| &leader));
-        if let Some(caller) = caller {
+        self.completed(floor, id, &membership, Some(&leader).filter(|_| lead != Lead::Follows));
+        if let Lead::Waits(caller) = lead {
             floor.cx.answer(caller, Reply::Infos(status, results(id, context, &members)));
         }
     }
@@ -447,7 +492,7 @@ impl Invitations {
         // Also those who have declined: they were invited.
         floor.tell(id, &invitation.leader, invitation.places, &Message::Aborted, (None, None));
         self.guests.go_away(floor.cx, id);
-        if let Some(caller) = invitation.caller {
+        if let Lead::Waits(caller) = invitation.lead {
             floor.cx.answer_status(caller, Err(status));
         }
     }
@@ -486,7 +531,7 @@ impl Invitations {
         answers.into_iter().for_each(|answer| self.answer(floor, answer));
         for id in self.led.get(proc).cloned().unwrap_or_default() {
             let Some(invitation) = self.open.get_mut(&id) else { continue };
-            invitation.caller = None;
+            invitation.lead = Lead::Follows;
             invitation.set_state(proc, State::Out);
             let others = (invitation.invited(), Some(invitation.number));
             invitation.electing = Some(call_election(floor, invitation.subject(), &id, proc, others));

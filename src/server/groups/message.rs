@@ -10,6 +10,7 @@
 //! | `GROUP_CONSTRUCT_COMPLETE` | `Complete` | the leader's server | the leader and its guests |
 //! | `GROUP_CONSTRUCT_ABORT` | `Aborted` | whoever gives the group up | the others |
 //! | `GROUP_MEMBER_FAILED` | `MemberFailed` | the dead member's server | the leader, or everybody |
+//! | `PROC_TERMINATED` | `GuestLost` | the leader's server | a leader that counts answers itself |
 //! | `GROUP_LEADER_FAILED` | `LeaderFailed` | the dead leader's server | everybody: an election is called |
 //! | `GROUP_LEADER_SELECTED`, with [`POLLED`] | `Polled` | every other server | the dead leader, and so its server |
 //! | `GROUP_LEADER_SELECTED` | `LeaderSelected` | the dead leader's server | everybody |
@@ -72,6 +73,8 @@ pub enum Message {
     Aborted,
     Left,
     MemberFailed,
+    /// An invited process is lost, for a leader that counts answers itself: its library makes the event of groups of it.
+    GuestLost,
     LeaderFailed,
     /// The leader in place of the dead; none where nobody wants to.
     LeaderSelected(Option<Proc>, Option<Handover>),
@@ -89,6 +92,7 @@ impl Message {
             Message::Aborted => Status::GROUP_CONSTRUCT_ABORT,
             Message::Left => Status::GROUP_LEFT,
             Message::MemberFailed => Status::GROUP_MEMBER_FAILED,
+            Message::GuestLost => Status::PROC_TERMINATED,
             Message::LeaderFailed => Status::GROUP_LEADER_FAILED,
             Message::LeaderSelected(..) | Message::Polled(..) => Status::GROUP_LEADER_SELECTED,
         }
@@ -100,9 +104,11 @@ impl Message {
         let affected = |proc: &Proc| Info::new(keys::EVENT_AFFECTED_PROC, proc.clone());
         let mut info = match self {
             Message::Invited | Message::Aborted => Vec::new(),
-            Message::Answered(_) | Message::Left | Message::MemberFailed | Message::LeaderFailed => {
-                vec![affected(source)]
-            }
+            Message::Answered(_)
+            | Message::Left
+            | Message::MemberFailed
+            | Message::GuestLost
+            | Message::LeaderFailed => vec![affected(source)],
             Message::Complete(Membership { members, context, notify }) => {
                 let context = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
                 let notify = notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true));

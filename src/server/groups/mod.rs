@@ -6,6 +6,7 @@
 //! | `construct`, `part` | groups that all members make, or end, together |
 //! | `bootstrap` | groups whose members do not all know each other |
 //! | `invite`, `guests` | groups that one process gathers: its side, and that of the processes it invites |
+//! | `said` | events that members raise in place of requests, on libraries that know none |
 //! | `make` | the moment a group comes to be |
 //! | `vote` | the one place where decisions of event handlers are counted |
 //! | `election`, `poll` | a leader in place of one that has died: on its node, and on the others |
@@ -42,6 +43,7 @@ mod message;
 mod part;
 mod poll;
 mod registry;
+mod said;
 #[cfg(test)]
 mod tests;
 mod vote;
@@ -49,11 +51,12 @@ mod vote;
 use bootstrap::{Assembly, Singles};
 use construct::{Answered, Constructs, is_unserved};
 use floor::Floor;
-use invite::Invitations;
+use invite::{Invitations, Lead};
 use message::Message;
 pub use message::group_of;
 use poll::Polls;
 use registry::Registry;
+pub use said::words_of;
 use vote::{Subject, Votes};
 
 /// Most groups that processes of one job are in.
@@ -124,9 +127,14 @@ impl Groups {
                 let result = leave(floor, &proc, id);
                 floor.cx.answer_status(caller, result);
             }
-            GroupCall::Invite { procs, info } => self.invitations.invite(floor, caller, &proc, id, (&procs, info)),
+            GroupCall::Invite { procs, info } => {
+                let leader = (&proc, Lead::Waits(caller));
+                if let Err(status) = self.invitations.invite(floor, leader, id, (&procs, info)) {
+                    floor.cx.answer_status(caller, Err(status));
+                }
+            }
             GroupCall::Join { leader, accept, info } => {
-                self.invitations.join(floor, caller, (&proc, id), leader.as_ref(), (accept, &info));
+                self.invitations.join(floor, (caller, true), (&proc, id), leader.as_ref(), (accept, &info));
             }
             GroupCall::Decide(decision) => {
                 let Groups { constructs, invitations, polls, .. } = self;
@@ -298,7 +306,7 @@ impl Groups {
                 }
                 None
             }
-            Message::LeaderSelected(None, _) => None,
+            Message::GuestLost | Message::LeaderSelected(None, _) => None,
         };
         event.vote = vote;
     }

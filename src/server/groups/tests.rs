@@ -39,6 +39,35 @@ impl Server {
         Server { test, jobs, collectives: Collectives::default(), groups: Groups::default(), peers }
     }
 
+    /// Gives a process a library that knows no requests for groups by invitation.
+    fn knows_events_alone(&mut self, rank: u32) {
+        let peer = self.test.cx.peers.get_mut(&self.peers[rank as usize]).unwrap();
+        peer.capabilities.votes = false;
+        peer.capabilities.groups_by_events = true;
+    }
+
+    /// Lets such a process raise an event for these processes. Returns the answer, which comes at once.
+    fn says(&mut self, rank: u32, status: Status, to: &[u32], more: &[Info]) -> Status {
+        let caller = self.test.request(self.peers[rank as usize]);
+        let to = to.iter().map(|rank| proc("job", *rank)).collect();
+        let info = [&[Info::new(keys::EVENT_CUSTOM_RANGE, message::procs(to))], more].concat();
+        let below = Below { cx: &mut self.test.cx, jobs: &mut self.jobs, collectives: &mut self.collectives };
+        self.groups.said(below, caller, (&proc("job", rank), status, &info));
+        let replies = self.test.replies();
+        let answer = replies.into_iter().find(|(to, _)| *to == caller).expect("an answer at once").1;
+        let Reply::Done(status) = answer else { panic!("{answer:?}") };
+        status
+    }
+
+    /// The events that were raised, and for whom.
+    fn told(&mut self) -> Vec<(Status, Vec<Proc>)> {
+        let raised = self.test.effects().into_iter().filter_map(|effect| match effect {
+            Effect::Raise { event, .. } => Some((event.status, message::range_of(&event.info))),
+            _ => None,
+        });
+        raised.collect()
+    }
+
     fn call(&mut self, rank: u32, call: GroupCall) -> Caller {
         self.call_of(&group(), rank, call)
     }
@@ -137,6 +166,85 @@ fn a_decline_without_a_handler_ends_the_invitation_for_all() {
         assert!(replies.contains(&(caller, Reply::Done(Status::GROUP_CONSTRUCT_ABORT))));
     }
     assert!(server.raised().iter().any(|(status, _)| *status == Status::GROUP_CONSTRUCT_ABORT));
+}
+
+/// What names the group in an event.
+fn of_group() -> [Info; 1] {
+    [message::id_of(&group())]
+}
+
+#[test]
+fn a_group_is_made_by_events_alone() {
+    let mut server = Server::new(&[]);
+    (0..3).for_each(|rank| server.knows_events_alone(rank));
+    assert_eq!(server.says(0, Status::GROUP_INVITED, &[0, 1, 2], &of_group()), Status::SUCCESS);
+    assert_eq!(server.told(), [(Status::GROUP_INVITED, vec![proc("job", 1), proc("job", 2)])]);
+    // Libraries name the leader alone, and the oldest invitation is meant.
+    for rank in [1, 2] {
+        assert_eq!(server.says(rank, Status::GROUP_INVITE_ACCEPTED, &[0], &[]), Status::SUCCESS);
+        assert_eq!(server.told(), [(Status::GROUP_INVITE_ACCEPTED, vec![proc("job", 0)])]);
+    }
+    assert_eq!(server.says(1, Status::GROUP_INVITE_ACCEPTED, &[0], &[]), Status::ERR_NOT_FOUND, "it has answered");
+    assert_eq!(server.says(1, Status::GROUP_CONSTRUCT_COMPLETE, &[], &of_group()), Status::ERR_NO_PERMISSIONS);
+    assert_eq!(server.members(), None, "the leader says when");
+    assert_eq!(server.says(0, Status::GROUP_CONSTRUCT_COMPLETE, &[0, 1, 2], &of_group()), Status::SUCCESS);
+    assert_eq!(server.told(), [(Status::GROUP_CONSTRUCT_COMPLETE, vec![proc("job", 1), proc("job", 2)])]);
+    assert_eq!(server.members(), Some((0..3).map(|rank| proc("job", rank)).collect()));
+    assert!(server.groups.invitations.is_empty() && server.groups.invitations.guests.is_empty());
+    assert_eq!(server.says(2, Status::GROUP_LEFT, &[0, 1], &of_group()), Status::SUCCESS);
+    assert_eq!(server.told(), [(Status::GROUP_LEFT, vec![proc("job", 0), proc("job", 1)])]);
+    assert_eq!(server.members(), Some(vec![proc("job", 0), proc("job", 1)]));
+}
+
+#[test]
+fn a_leader_by_events_meets_guests_by_requests() {
+    let mut server = Server::new(&[]);
+    server.knows_events_alone(0);
+    server.says(0, Status::GROUP_INVITED, &[0, 1, 2, 3], &of_group());
+    let joined = server.join(1, true);
+    server.join(2, false);
+    server.told();
+    server.dies(3);
+    // Its library makes an event of groups of that.
+    assert_eq!(server.told(), [(Status::PROC_TERMINATED, vec![proc("job", 0)])]);
+    assert_eq!(server.members(), None, "who does not come ends nothing: the leader decides");
+    server.says(0, Status::GROUP_CONSTRUCT_COMPLETE, &[0, 1], &of_group());
+    let members = vec![proc("job", 0), proc("job", 1)];
+    assert_eq!(server.members(), Some(members));
+    assert!(server.groups.invitations.guests.is_empty(), "{joined:?}");
+}
+
+#[test]
+fn a_leader_by_requests_meets_guests_by_events() {
+    let mut server = Server::new(&[]);
+    server.knows_events_alone(1);
+    server.knows_events_alone(2);
+    let leader = server.invite();
+    assert_eq!(server.says(1, Status::GROUP_INVITE_ACCEPTED, &[], &[]), Status::SUCCESS);
+    let caller = server.test.request(server.peers[2]);
+    let info = of_group();
+    let below = Below { cx: &mut server.test.cx, jobs: &mut server.jobs, collectives: &mut server.collectives };
+    server.groups.said(below, caller, (&proc("job", 2), Status::GROUP_INVITE_ACCEPTED, &info));
+    let answered: Vec<Caller> = server.test.replies().into_iter().map(|(to, _)| to).collect();
+    assert_eq!(answered, [caller, leader], "the leader has its group");
+    // Programs written for other libraries say so as well.
+    assert_eq!(server.says(0, Status::GROUP_CONSTRUCT_COMPLETE, &[1, 2], &of_group()), Status::SUCCESS);
+    assert_eq!(server.says(3, Status::GROUP_CONSTRUCT_COMPLETE, &[1, 2], &of_group()), Status::ERR_NO_PERMISSIONS);
+    assert_eq!(server.members().map(|members| members.len()), Some(3));
+}
+
+#[test]
+fn a_leader_by_events_that_dies_is_followed_by_one_that_votes() {
+    let mut server = Server::new(&[Status::GROUP_LEADER_FAILED]);
+    server.knows_events_alone(0);
+    server.says(0, Status::GROUP_INVITED, &[1, 2], &of_group());
+    server.raised();
+    server.dies(0);
+    let vote = server.vote_on(Status::GROUP_LEADER_FAILED).expect("the guests decide");
+    server.decide(1, vote, Decision { lead: true, ..nothing() });
+    server.decide(2, vote, nothing());
+    server.join(2, true);
+    assert_eq!(server.members(), Some(vec![proc("job", 1), proc("job", 2)]));
 }
 
 #[test]

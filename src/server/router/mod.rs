@@ -31,7 +31,7 @@ use crate::server::fence::Fences;
 use crate::server::fork_environment::ForkEnvironments;
 use crate::server::forward;
 use crate::server::gets::Gets;
-use crate::server::groups::Groups;
+use crate::server::groups::{self, Groups};
 use crate::server::iof::input::{Inputs, Pushed};
 use crate::server::iof::local_output::LocalOutput;
 use crate::server::iof::output::{Outputs, PullRequest};
@@ -228,6 +228,8 @@ impl Router {
         let has_room = if is_brief { entry.requests.open_briefly() } else { entry.requests.open(number, bytes) };
         let role = entry.role;
         let waits_at_words = entry.capabilities.waits_at_words;
+        // A process that the rank forked speaks for no member.
+        let own_words = if role == Role::Rank { groups::words_of(&entry.capabilities) } else { &[] };
         if !has_room {
             trace!("{proc} has too many or too large requests waiting; another one is refused");
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
@@ -238,7 +240,7 @@ impl Router {
         }
         let caller = Caller { peer, number };
         if role != Role::Program
-            && let Some(forbidden) = trust::forbidden(&request)
+            && let Some(forbidden) = trust::forbidden(&request, own_words)
         {
             trace!("{proc} is refused {forbidden}, which servers alone may say");
             return self.cx.answer_status(caller, Err(Status::ERR_NO_PERMISSIONS));
@@ -307,6 +309,9 @@ impl Router {
             Request::Notify { .. } if bytes > events::MAX_EVENT => {
                 trace!("{proc} raises an event of {bytes} bytes");
                 self.cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
+            }
+            Request::Notify { status, info, .. } if own_words.contains(&status) => {
+                self.groups.said(below!(self), caller, (&proc, status, &info));
             }
             Request::Notify { status, range, info } => {
                 self.notify(caller, Event { status, source: proc, range, info, vote: None })

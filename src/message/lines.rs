@@ -86,7 +86,8 @@ fn now() -> String {
     utc(crate::wall_clock::since_1970().as_secs())
 }
 
-fn utc(seconds: u64) -> String {
+/// A time in seconds since 1970, as `2026-11-22T00:10:17Z`.
+pub fn utc(seconds: u64) -> String {
     let (mut day, second) = (seconds / 86400, seconds % 86400);
     let leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
     let mut year = 1970;

@@ -8,6 +8,8 @@
 //! rank reborn TIMES        rank 1 dies so many times, and all meet once it comes to stay
 //! rank abort-one RANK      rank 0 has that rank ended; the others meet without it
 //! rank outlive             say which node is the first to go down, and finalize
+//! rank offer KEY RANGE      publish 17 for the session or the namespace, and wait for a line of input
+//! rank find KEY             say what is published
 //! rank litter FILE         register FILE for clean-up, create it, and wait for ever
 //! ```
 use std::error::Error;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use instanton::client::{Chain, Client, Handler, Notice};
-use instanton::data::{Info, InfoList, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataRange, Info, InfoList, Proc, Rank, Status, Value, keys};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         ["abort", ..] => client.fence(&[], &[]).wait()?,
         ["reborn", times] => return reborn(&client, times.parse()?),
+        ["offer", key, range] => return offer(&client, key, range),
+        ["find", key] => return find(&client, key),
         ["outlive"] => return outlive(&client),
         ["abort-one", rank] => return abort_one(&client, rank.parse()?),
         ["leave", code] => std::process::exit(code.parse()?),
@@ -115,6 +119,27 @@ fn abort_one(client: &Client, rank: u32) -> Result<(), Box<dyn Error>> {
         (0..3).filter(|left| *left != rank).map(|rank| Proc::new(me.nspace.clone(), Rank(rank))).collect();
     client.fence(&left, &[]).wait()?;
     say(&format!("rank {} goes on", me.rank))?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Publishes something, and stays until it reads a line.
+fn offer(client: &Client, key: &str, range: &str) -> Result<(), Box<dyn Error>> {
+    let range = if range == "session" { DataRange::SESSION } else { DataRange::NAMESPACE };
+    client.publish(&[Info::new(key, "17"), Info::new(keys::RANGE, range)]).wait()?;
+    say("offered")?;
+    std::io::stdin().read_line(&mut String::new())?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Says what it finds.
+fn find(client: &Client, key: &str) -> Result<(), Box<dyn Error>> {
+    let found = client.lookup(&[key], &[]).wait();
+    say(&match &found {
+        Ok((_, found)) => found.iter().filter_map(|data| data.value.as_str()).collect::<Vec<_>>().join(" "),
+        Err(error) => error.status().to_string(),
+    })?;
     client.finalize(&[])?;
     Ok(())
 }

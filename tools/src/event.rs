@@ -5,6 +5,7 @@ use instanton::data::{Info, Proc};
 use instanton::server::Completion;
 use nix::unistd::Pid;
 
+use crate::persistent::door::Visit;
 use crate::{allocation, control, monitor, query, spawn};
 
 /// Abort that a rank asks for, and the way back.
@@ -65,4 +66,14 @@ pub enum Event {
     GuardianGone,
     /// One of our outputs is through, or broken.
     Printed(io::Result<()>),
+    /// A caller has come.
+    Visit(Visit),
+    /// The user of the caller with this number has sent a signal.
+    CallerSignal(u64, i32),
+    /// The caller with this number is gone.
+    CallerGone(u64),
+    /// One of the outputs of the caller with this number is through, or broken.
+    CallerPrinted(u64, io::Result<()>),
+    /// The server has forgotten a job that is over.
+    Forgotten,
 }

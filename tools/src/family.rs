@@ -35,6 +35,24 @@ fn tell(pid: Pid, family: &HashSet<Pid>, signals: &[Signal]) -> bool {
     }
 }
 
+/// Our children that nobody knows: those whose parents have ended.
+pub fn orphans(is_known: impl Fn(Pid) -> bool) -> Vec<Pid> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        found.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw));
+    }
+    found.retain(|pid| !is_known(*pid));
+    found
+}
+
+/// Sends signals to processes of the family, and to all below them, that are `wanted`.
+pub fn signal_below(tops: &[Pid], signals: &[Signal], mut wanted: impl FnMut(Pid) -> bool) {
+    let all = |top: &Pid| descendants(*top).into_iter().chain([*top]);
+    let members: HashSet<Pid> = tops.iter().flat_map(all).collect();
+    members.iter().filter(|pid| wanted(**pid)).for_each(|pid| _ = tell(*pid, &members, signals));
+}
+
 /// Kills the family and waits until nobody is left of it.
 pub fn end() {
     // A process without a child has no family: whatever has lost its parent below us is our child. To look for it in

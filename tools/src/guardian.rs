@@ -26,6 +26,7 @@ use std::io::{self, IsTerminal, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -41,10 +42,11 @@ use nix::unistd::Pid;
 use crate::args::Run;
 use crate::outcome::End;
 use crate::session::Session;
+use crate::signals::SignalOptions;
 use crate::{family, reaper, report, signals, terminal, watcher};
 
 /// The launcher is asked to end the job by one SIGINT or SIGTERM, ordered to kill it by two, and killed at this many.
-const PATIENCE: u32 = 3;
+pub const PATIENCE: u32 = 3;
 
 /// Time in which a launcher that has lost guardian and watcher ends the job and itself.
 const PARTING: Duration = Duration::from_secs(10);
@@ -52,14 +54,26 @@ const PARTING: Duration = Duration::from_secs(10);
 /// Runs a job; `arguments` are those behind `instanton run`, and `options` are among them. Returns the status to exit
 /// with, in the guardian and in its copies.
 pub fn run(arguments: Vec<OsString>, options: &Run) -> Result<u8> {
-    if let Some(place) = &options.general.report_pid {
+    start(arguments, options.general.report_pid.as_deref(), &options.signals, true)
+}
+
+/// Begins the [persistent mode](crate::persistent) with these arguments; whoever reads input does so elsewhere.
+pub fn run_up(arguments: Vec<OsString>, report_pid: Option<&Path>) -> Result<u8> {
+    start(arguments, report_pid, &SignalOptions::default(), false)
+}
+
+fn start(arguments: Vec<OsString>, report_pid: Option<&Path>, signals: &SignalOptions, has_input: bool) -> Result<u8> {
+    if let Some(place) = report_pid {
         report::write(place, &std::process::id().to_string()).context("cannot report the process's number")?;
     }
-    let arriving = signals::take_over(&options.signals)?;
+    let arriving = signals::take_over(signals)?;
     family::adopt_orphans().context("cannot become a subreaper")?;
     let session = Session::name()?;
     let (link, launchers) = UnixStream::pair().context("cannot make a pair of sockets")?;
-    let (input, relay) = terminal_input()?;
+    let (input, relay) = match if has_input { terminal_input()? } else { None } {
+        Some((reader, writer)) => (reader.into(), Some(writer)),
+        None => (if has_input { Stdio::inherit() } else { Stdio::null() }, None),
+    };
     let watcher = match birth::fork().context("cannot start the watcher")? {
         None => {
             drop((link, relay));
@@ -75,14 +89,13 @@ pub fn run(arguments: Vec<OsString>, options: &Run) -> Result<u8> {
     code
 }
 
-/// Returns the ranks' standard input: our own, unless it is a terminal, which only the foreground may read. Then we are
-/// to write to the pipe what is typed.
-fn terminal_input() -> Result<(Stdio, Option<io::PipeWriter>)> {
+/// Returns the ranks' standard input, unless that is our own: a pipe, to which we are to write what is typed on a
+/// terminal, since only the foreground may read that.
+pub fn terminal_input() -> Result<Option<(io::PipeReader, io::PipeWriter)>> {
     if !io::stdin().is_terminal() {
-        return Ok((Stdio::inherit(), None));
+        return Ok(None);
     }
-    let (reader, writer) = io::pipe().context("cannot make a pipe")?;
-    Ok((reader.into(), Some(writer)))
+    io::pipe().map(Some).context("cannot make a pipe")
 }
 
 struct Guardian {

@@ -2,6 +2,7 @@
 //!
 //! One thread reads it, from the moment that all ranks are started, and writes every piece to every rank: all go on as
 //! fast as the slowest of them reads. A rank that has ended, or has closed its input, gets nothing more.
+use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::{Mutex, PoisonError};
 
@@ -41,13 +42,16 @@ impl InputCopies {
         Ok(reader)
     }
 
-    /// Begins to copy, if somebody wants that.
+    /// Begins to copy, if somebody wants that, what `input` has; our own input where there is none.
     ///
     /// # Errors
     /// When the system refuses a thread.
-    pub fn serve(&self) -> Result<()> {
+    pub fn serve(&self, input: Option<File>) -> Result<()> {
         match self.take() {
-            Writers::Waiting(writers) => start_thread("input", move || copy(io::stdin(), writers)),
+            Writers::Waiting(writers) => start_thread("input", move || match input {
+                Some(input) => copy(input, writers),
+                None => copy(io::stdin(), writers),
+            }),
             _ => Ok(()),
         }
     }

@@ -113,8 +113,17 @@ impl Job {
         Self::plan(run, 1, None, 0, specs)
     }
 
-    /// Plans a further job of the same run.
+    /// Plans a further job of the same run, that a process has started.
     pub fn spawned(&self, number: u32, parent: Proc, before: u32, specs: Vec<AppSpec>) -> Result<Self> {
+        self.further(number, Some(parent), before, specs)
+    }
+
+    /// Plans a further job that no process has started.
+    pub fn called(&self, number: u32, before: u32, specs: Vec<AppSpec>) -> Result<Self> {
+        self.further(number, None, before, specs)
+    }
+
+    fn further(&self, number: u32, parent: Option<Proc>, before: u32, specs: Vec<AppSpec>) -> Result<Self> {
         let run = Run {
             server: self.server.clone(),
             family: self.family.clone(),
@@ -124,7 +133,7 @@ impl Job {
             first_size: self.first_size,
             slots: self.slots,
         };
-        Self::plan(run, number, Some(parent), before, specs)
+        Self::plan(run, number, parent, before, specs)
     }
 
     fn plan(run: Run, number: u32, parent: Option<Proc>, before: u32, specs: Vec<AppSpec>) -> Result<Self> {
@@ -227,15 +236,20 @@ impl Job {
         })
     }
 
+    /// Returns its number to those who have asked for it on a command line, to whom it is the first.
+    fn own_number(&self) -> u32 {
+        if self.parent.is_none() { 1 } else { self.number }
+    }
+
     /// Returns a rank, as files for its streams are named after it.
     pub fn source(&self, rank: u32) -> Source<'_> {
         let (nspace, is_restarted) = (&self.nspace, self.reincarnation(rank) > 0);
-        Source { number: self.number, nspace, size: self.size(), rank, is_restarted }
+        Source { number: self.own_number(), nspace, size: self.size(), rank, is_restarted }
     }
 
     /// Returns the tag of a rank's stream.
     pub fn tag(&self, tags: Tags, rank: u32, pid: u32, stream: &str) -> String {
-        let (number, nspace, node) = (self.number, &self.nspace, self.node_name(rank));
+        let (number, nspace, node) = (self.own_number(), &self.nspace, self.node_name(rank));
         match tags {
             Tags::None => String::new(),
             Tags::Rank => format!("[{rank}]<{stream}>: "),

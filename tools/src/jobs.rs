@@ -10,6 +10,7 @@ use instanton::data::constants::proc_state::{
     PROC_STATE_TERM_NON_ZERO, PROC_STATE_TERMINATED,
 };
 use instanton::data::{Nspace, Proc, ProcInfo, Rank, Status, Text};
+use instanton::internal::wall_clock;
 use instanton::launch::MOST_RANKS;
 use nix::unistd::Pid;
 
@@ -44,6 +45,11 @@ pub struct LiveJob {
     pub job: Job,
     /// Events that its parent wants to hear of.
     pub tells: Tells,
+    /// The job that somebody has asked for on a command line, and which led to this one: itself, or its parent's; the
+    /// first where a tool has started it.
+    pub root: u32,
+    /// Start of it, in seconds since 1970.
+    pub since: u64,
     /// The failure that has ended it, if one has.
     failure: Option<Status>,
     /// True if it has taken longer than it may.
@@ -118,7 +124,37 @@ impl Jobs {
     pub fn add(&mut self, job: Job, tells: Tells) {
         let ranks = (0..job.size()).map(|_| Process::default()).collect();
         self.last = self.last.max(job.number);
-        self.live.insert(job.number, LiveJob { job, tells, failure: None, is_late: false, ranks });
+        let root = match &job.parent {
+            None => job.number,
+            Some(parent) => self.number(&parent.nspace).map_or(1, |number| self.root(number)),
+        };
+        let since = wall_clock::since_1970().as_secs();
+        self.live.insert(job.number, LiveJob { job, tells, root, since, failure: None, is_late: false, ranks });
+    }
+
+    /// The job on whose command line a job depends.
+    pub fn root(&self, number: u32) -> u32 {
+        self.live.get(&number).map_or(1, |live| live.root)
+    }
+
+    /// The same of a rank's process.
+    pub fn root_of(&self, pid: Pid) -> u32 {
+        self.by_pid.get(&pid).map_or(1, |(job, _)| self.root(*job))
+    }
+
+    /// The jobs that depend on the command line of one, itself included.
+    pub fn below(&self, root: u32) -> impl Iterator<Item = &LiveJob> {
+        self.live.values().filter(move |live| live.root == root)
+    }
+
+    /// The processes of those that run.
+    pub fn pids_below(&self, root: u32) -> Vec<Pid> {
+        self.by_pid.iter().filter(|(_, (job, _))| self.root(*job) == root).map(|(pid, _)| *pid).collect()
+    }
+
+    /// Returns whether a process is a rank's that runs.
+    pub fn is_rank(&self, pid: Pid) -> bool {
+        self.by_pid.contains_key(&pid)
     }
 
     /// Every job that is not over, in the order of their start.
@@ -408,6 +444,16 @@ impl LiveJob {
     /// Returns whether every process of it was ended because somebody asked for that.
     pub fn is_dismissed(&self) -> bool {
         self.ranks.iter().all(|process| process.is_dismissed && process.end.is_some())
+    }
+
+    /// What it is doing, in a word.
+    pub fn words(&self) -> &'static str {
+        match () {
+            () if self.failure.is_some() || self.is_late => "ending",
+            () if self.ranks.iter().any(|process| process.is_dismissed && process.end.is_none()) => "ending",
+            () if self.ranks.iter().any(|process| process.is_awaited) => "restarting",
+            () => "running",
+        }
     }
 
     /// A line of the process table for each rank.

@@ -3,12 +3,16 @@
 //! Everything that happens is an [`Event`] in one queue, and one loop acts on them ([`running`]). Their sources are the
 //! [host](crate::host) (the PMIx server's thread), a thread that waits for [children](crate::children), one that reads
 //! the guardian's link, and the two that forward output.
+mod callers;
+mod ends;
 mod explain;
 mod failures;
 mod placing;
 mod plan;
 mod running;
+mod spawning;
 mod start;
+mod visits;
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -67,7 +71,12 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
         false => topology,
     };
     let found = if let Topology::Known(place) = &topology { place.as_ref() } else { None };
-    let Plan { mut specs, psets, placement, slots, seats, options } = match plan::of(run, &job::node_name()?, found) {
+    let name = arguments.up.name.as_deref();
+    let planned = match name {
+        Some(_) => Ok(plan::of_nothing(arguments.up.slots)),
+        None => plan::of(run, &job::node_name()?, found),
+    };
+    let Plan { mut specs, psets, placement, slots, seats, options } = match planned {
         Ok(plan) => plan,
         Err(line) => {
             say(&line);
@@ -89,7 +98,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
     job.psets = psets;
     job.wants.input = run.output.stdin.target();
     job.survival = run.survival.survival();
-    start::make_room(job.size(), job.nodes.len())?;
+    start::make_room(job.size(), job.nodes.len(), 1)?;
     let ((out, fed_out), (err, fed_err)) = (output::feed()?, output::feed()?);
     let streams = Streams {
         feeds: [out, err],
@@ -98,7 +107,8 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
         copies: Arc::default(),
         strangers: Arc::default(),
     };
-    let mut running = Running::new(job, events, run, streams, options);
+    let mut running = Running::new(job, events, run, streams, options, record.clone());
+    running.is_up = name.is_some();
     if let Some(programs) = running.find_programs() {
         let job = running.jobs.first();
         (1..arguments.run.nodes.nodes).try_for_each(|node| job.session.create_node(node))?;
@@ -106,13 +116,16 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
         let (events, streams) = (running.events.clone(), running.streams.clone());
         let pmix = Pmix::start(job, topology, &run.general, events, record.clone(), streams)?;
         let refused = |status| anyhow!("the PMIx server refuses the job: {}", pmix.refusal(status));
-        pmix.register(job).and_then(|()| pmix.define_sets(job)).map_err(refused)?;
+        if job.size() > 0 {
+            pmix.register(job).and_then(|()| pmix.define_sets(job)).map_err(refused)?;
+        }
         if let (Some(place), Some(uri)) = (&run.general.report_uri, pmix.uri()) {
             report::write(place, &uri).context("cannot report the address")?;
         }
         running.print([fed_out, fed_err])?;
         running.start_first(&programs, run.general.spawn_timeout, &pmix)?;
-        running.streams.copies.serve()?;
+        running.streams.copies.serve(None)?;
+        running.open_door(name)?;
         running.attend(&happening, &pmix);
         if pmix.finish() {
             record.clear();
@@ -130,6 +143,13 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
 
 /// Shows what the user wants to see of the placement.
 fn show(wanted: &PlacementArgs, job: &Job) -> io::Result<()> {
+    let [out, err] = shown(wanted, job);
+    io::stderr().write_all(err.as_bytes())?;
+    io::stdout().write_all(out.as_bytes())
+}
+
+/// Texts for standard output and standard error about the placement of a job.
+fn shown(wanted: &PlacementArgs, job: &Job) -> [String; 2] {
     let Job { nodes, placement: Placement { machine, spots, .. }, .. } = job;
     let machine = machine.as_deref();
     let mut out = String::new();
@@ -144,8 +164,5 @@ fn show(wanted: &PlacementArgs, job: &Job) -> io::Result<()> {
     if wanted.shows("bindings") {
         out += &bindings;
     }
-    if wanted.report_bindings {
-        io::stderr().write_all(bindings.as_bytes())?;
-    }
-    io::stdout().write_all(out.as_bytes())
+    [out, if wanted.report_bindings { bindings } else { String::new() }]
 }

@@ -2,7 +2,7 @@
 //!
 //! `instanton run` is four processes: a [guardian] in front of the user, a [watcher] and a [reaper] behind it, and
 //! behind these the [launcher](launch), which holds the PMIx server and the ranks. Whoever is left ends everything when
-//! others die.
+//! others die. `instanton up` is the same four without ranks of its own ([persistent]).
 #![forbid(unsafe_code)]
 
 mod allocation;
@@ -34,6 +34,7 @@ mod nodes;
 mod outcome;
 mod output;
 mod pages;
+mod persistent;
 mod placement;
 mod pty;
 mod pulls;
@@ -76,8 +77,18 @@ fn main() -> ExitCode {
     let code = match cli.command {
         args::Command::Run(run) => {
             cli.notes.iter().for_each(|note| say::say(note));
-            guardian::run(cli.words, &run)
+            match persistent::run::wanted(run.inside.as_ref()) {
+                Some(wanted) => persistent::run::run(cli.words, &run, &wanted),
+                None => guardian::run(cli.words, &run),
+            }
         }
+        args::Command::Up(up) => {
+            cli.notes.iter().for_each(|note| say::say(note));
+            persistent::up::run(cli.words, &up)
+        }
+        args::Command::Ps(ps) => persistent::ps::run(&ps),
+        args::Command::Kill(kill) => persistent::orders::kill(&kill),
+        args::Command::Down(down) => persistent::orders::down(&down),
         args::Command::Launch(launch) => launch::run(*launch),
         args::Command::Gds(asked) => gds::run(asked),
         args::Command::Node(node) => nodes::server::run(*node),

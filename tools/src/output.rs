@@ -168,9 +168,14 @@ pub struct Sink {
 impl Sink {
     /// Our standard output and standard error.
     pub fn standard() -> io::Result<[Self; 2]> {
+        Self::both(io::stdout(), io::stderr())
+    }
+
+    /// A standard output and a standard error.
+    pub fn both(out: impl AsFd, err: impl AsFd) -> io::Result<[Self; 2]> {
         let turns = [Arc::default(), Arc::default()];
-        let out = Self::new(io::stdout().as_fd(), &turns[0])?;
-        let err = Self::new(io::stderr().as_fd(), &turns[1])?;
+        let out = Self::new(out, &turns[0])?;
+        let err = Self::new(err, &turns[1])?;
         let same = {
             let (a, b) = (out.file.metadata()?, err.file.metadata()?);
             (a.dev(), a.ino()) == (b.dev(), b.ino())

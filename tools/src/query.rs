@@ -36,7 +36,9 @@ impl Request {
             let known = move |key: &_| {
                 let key = Key::new(key).ok()?;
                 let value = match key.as_str()? {
-                    keys::QUERY_NAMESPACE_INFO if query.qualifiers.is_empty() => namespaces(jobs.all()),
+                    keys::QUERY_NAMESPACE_INFO if query.qualifiers.is_empty() => {
+                        namespaces(jobs.all().filter(|live| live.job.size() > 0))
+                    }
                     keys::QUERY_NAMESPACE_INFO => namespaces([live?]),
                     keys::QUERY_AVAILABLE_SLOTS => free_slots(jobs, allocations),
                     keys::QUERY_MEMORY_USAGE => usage::memory(&pids(live?, rank?), query)?,

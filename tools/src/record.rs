@@ -22,6 +22,8 @@ pub const NAME: &str = "record";
 /// Its name before, and where the file system has no locks: nobody can tell then whether the run lives.
 const UNLOCKED: &str = "record.new";
 
+/// Length at which a record is emptied while nobody runs.
+const LONG: u64 = 64 << 10;
 /// Longest entry; what the server takes in one call is shorter.
 const LONGEST: usize = 64 << 20;
 
@@ -66,6 +68,14 @@ impl Record {
         let before = file.metadata()?.len();
         file.write_all(&entry).inspect_err(|_| _ = file.set_len(before))?;
         Ok(())
+    }
+
+    /// Empties it if it has become long: nobody is left whose clean-ups are in it.
+    pub fn trim(&self) {
+        let length = self.file.lock().unwrap_or_else(PoisonError::into_inner).metadata().map_or(0, |about| about.len());
+        if length > LONG {
+            self.clear();
+        }
     }
 
     /// Empties it: the clean-ups are done.

@@ -274,6 +274,19 @@ impl Pmix {
         Some(node as u32)
     }
 
+    /// The process of a node that can be killed alone.
+    ///
+    /// # Errors
+    /// A line that says why there is none.
+    pub fn node_process(&self, node: u32) -> Result<Pid, String> {
+        let hub = self.hub.as_ref().ok_or("it simulates no nodes; see --nodes")?;
+        match node as usize {
+            OWN => Err("node 0 is the launcher's own, and ends with it".to_owned()),
+            node if hub.is_down(node) => Err(format!("node {node} is down already")),
+            node => hub.pid_of(node).ok_or_else(|| format!("there is no node {node}")),
+        }
+    }
+
     /// A node is lost, and all others hear of it.
     pub fn node_down(&self, job: &Job, node: u32) {
         let infos = vec![
@@ -393,8 +406,8 @@ impl Pmix {
         let _ = self.server.notify_event(status, &self.server.proc(), range, info).then(|_| ());
     }
 
-    /// Forgets a job that is over, and then removes its directories.
-    pub fn forget(&self, job: &Job) {
+    /// Forgets a job that is over, then removes its directories, and then calls `done`.
+    pub fn forget(&self, job: &Job, done: impl FnOnce() + Send + 'static) {
         self.delete_sets(&job.psets);
         if let Some(hub) = &self.hub {
             hub.forget(&job.nspace);
@@ -404,8 +417,11 @@ impl Pmix {
             }
         }
         let directory = job.session.job(job.number);
-        // Files that cannot be removed now go with the session.
-        let _ = self.server.deregister_nspace(&job.nspace).then(move |_| drop(std::fs::remove_dir_all(directory)));
+        let _ = self.server.deregister_nspace(&job.nspace).then(move |_| {
+            // Files that cannot be removed now go with the session.
+            let _ = std::fs::remove_dir_all(directory);
+            done();
+        });
     }
 
     /// Returns the time at which [`expire`](Pmix::expire) is to be called.

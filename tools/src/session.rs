@@ -25,9 +25,14 @@ impl Session {
     /// A name for one, which nobody else has or can guess.
     pub fn name() -> Result<Self> {
         let name = format!("{}{}-{}", Self::prefix(), std::process::id(), random::hex::<4>()?);
+        Ok(Self { top: Self::home()?.join(name) })
+    }
+
+    /// Returns the system's temporary directory, in which those of sessions are made.
+    pub fn home() -> io::Result<PathBuf> {
         // Set to nothing is not set, as everywhere.
         let place = Some(std::env::temp_dir()).filter(|it| !it.as_os_str().is_empty()).unwrap_or("/tmp".into());
-        Ok(Self { top: std::path::absolute(place)?.join(name) })
+        std::path::absolute(place)
     }
 
     /// Returns the beginning of the names of our user's session directories.

@@ -28,16 +28,24 @@ pub struct SignalOptions {
     forward_signals: Vec<Option<Signal>>,
 }
 
-/// Reads a signal that can be passed on; none for `none`.
-fn read(text: &str) -> Result<Option<Signal>, String> {
+/// Reads a signal, by name or number.
+///
+/// # Errors
+/// A line that says how they are called.
+pub fn named(text: &str) -> Result<Signal, String> {
     let name = text.trim().to_ascii_uppercase();
-    if name == "NONE" {
-        return Ok(None);
-    }
     let named = |name: &str| name.parse::<Signal>().ok();
     let number = || name.parse().ok().and_then(|number: i32| Signal::try_from(number).ok());
     let signal = named(&name).or_else(|| named(&format!("SIG{name}"))).or_else(number);
-    match signal.ok_or_else(|| format!("`{text}` is no signal; they are called as SIGUSR1, USR1 or 10"))? {
+    signal.ok_or_else(|| format!("`{text}` is no signal; they are called as SIGUSR1, USR1 or 10"))
+}
+
+/// Reads a signal that can be passed on; none for `none`.
+fn read(text: &str) -> Result<Option<Signal>, String> {
+    if text.trim().eq_ignore_ascii_case("none") {
+        return Ok(None);
+    }
+    match named(text)? {
         // Two that nobody can catch, one that we live by, and those of a program's own faults.
         Signal::SIGKILL
         | Signal::SIGSTOP

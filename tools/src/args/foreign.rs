@@ -42,7 +42,7 @@ const TABLE: [Foreign; 23] = [
     of(&["preload-files"], 1, Refused("there is no other machine to copy them to; leave it out")),
     of(&["nolocal"], 0, Refused("there is no machine but this one; leave it out")),
     of(&["add-host", "add-hostfile"], 1, Refused("there is no machine but this one; leave it out")),
-    of(&["dvm", "hnp"], 1, Refused("there is no other launcher to join; leave it out")),
+    of(&["dvm", "hnp"], 1, Refused("join what `instanton up` has begun by --in NAME")),
     of(&["ompi-server"], 1, Refused("all jobs of a run publish and look up at the run itself; start them in one run")),
     of(&["xterm"], 1, Refused("run the terminals: instanton run -n 2 xterm -e ./prog")),
     of(&["debugger"], 1, Refused("run the debugger: instanton run -n 2 xterm -e gdb ./prog")),

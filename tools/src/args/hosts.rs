@@ -64,6 +64,16 @@ impl Hosts {
 }
 
 impl HostArgs {
+    /// Returns whether some machine is named.
+    pub fn are_named(&self) -> bool {
+        !self.host.is_empty() || !self.hostfile.is_empty()
+    }
+
+    /// Returns whether more ranks than slots are asked for by name.
+    pub fn oversubscribes(&self) -> bool {
+        self.oversubscribe
+    }
+
     /// Returns the number of slots that each node is given; none where nothing is said of any. A node has `all` slots
     /// by itself.
     ///

@@ -27,6 +27,9 @@ pub use placement::PlacementArgs;
 use crate::job::ProcessSet;
 use crate::nodes::NodesOptions;
 use crate::nodes::server::NodeOptions;
+use crate::persistent::orders::{Down, Kill};
+use crate::persistent::ps::Ps;
+use crate::persistent::up::{Up, UpOptions};
 use crate::signals::SignalOptions;
 use crate::survival::SurvivalOptions;
 use app::AppArgs;
@@ -56,6 +59,17 @@ pub enum Command {
     /// application of the same job. Long options may have one dash, as with mpirun.
     #[command(after_long_help = EXAMPLES)]
     Run(Box<Run>),
+    /// Begin the persistent mode: jobs start at once, find each other, and need no launcher of their own
+    ///
+    /// It stays until `instanton down`, SIGINT or SIGTERM, and says in a line when it is there. Jobs come by `instanton
+    /// run --in NAME`. There is no queue: a job that does not fit into the free slots is refused.
+    Up(Box<Up>),
+    /// Show the jobs of what is up
+    Ps(Ps),
+    /// End jobs of what is up, or kill a simulated node
+    Kill(Kill),
+    /// End what is up, with all of its jobs
+    Down(Down),
     /// Put the store under stock servers of this machine: a plug-in for their PMIx library
     ///
     /// A server with the plug-in writes what it knows of a job into shared memory, where programs that load this
@@ -106,8 +120,10 @@ Examples:
   instanton run -n 4 --hostfile hosts --timeout 600 ./prog
   instanton run -n 4 --map-by numa --bind-to core --report-bindings ./prog
   instanton run --map-by ppr:2:package:pe=4 ./prog   two ranks a package, four cores each
+  instanton run --in up -n 4 ./prog     in what `instanton up` has begun
 
 Environment:
+  INSTANTON_IN           as --in
   INSTANTON_JOB_MEMORY   as --job-memory
   INSTANTON_TRACE        stderr or a file: one line for every refusal, fallback and loss
   INSTANTON_RANK_LIBRARY   as --library
@@ -146,6 +162,9 @@ pub struct Run {
     pub signals: SignalOptions,
     #[command(flatten)]
     pub nodes: NodesOptions,
+    /// Run in what `instanton up` has begun, by its name or its process
+    #[arg(long = "in", value_name = "NAME|PID", help_heading = "Run")]
+    pub inside: Option<String>,
     #[arg(skip)]
     others: Vec<AppArgs>,
 }
@@ -160,6 +179,9 @@ pub struct Launch {
     /// The job's session directory.
     #[arg(long)]
     pub session: PathBuf,
+    /// Options of the persistent mode; with a name, it is that.
+    #[command(flatten)]
+    pub up: UpOptions,
     /// Options of the user.
     #[command(flatten)]
     pub run: Run,
@@ -195,7 +217,16 @@ impl Cli {
         let run = match &mut cli.command {
             Command::Run(run) => &mut **run,
             Command::Launch(launch) => &mut launch.run,
-            Command::Gds(_) | Command::Node(_) | Command::Pages { .. } => return Ok(cli),
+            Command::Up(_) => {
+                cli.words = first.into_iter().skip(2).collect();
+                return Ok(cli);
+            }
+            Command::Gds(_)
+            | Command::Node(_)
+            | Command::Pages { .. }
+            | Command::Ps(_)
+            | Command::Kill(_)
+            | Command::Down(_) => return Ok(cli),
         };
         run.others = apps;
         run.output.check().map_err(refused)?;

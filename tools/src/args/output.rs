@@ -1,6 +1,6 @@
 //! Options of output and input: the form of the ranks' lines, where they go, and who reads what is typed.
-use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use instanton::data::Rank;
@@ -64,19 +64,20 @@ impl OutputArgs {
     /// # Errors
     /// A line about it.
     pub fn check(&self) -> Result<(), String> {
-        self.options().map(drop)
+        self.options(Path::new("")).map(drop)
     }
 
-    /// Returns whether ranks have a terminal as their standard output: where ours is one, unless somebody says more.
-    pub fn gives_terminals(&self) -> bool {
-        !self.no_pty && (self.pty || io::stdout().is_terminal())
+    /// Returns whether ranks have a terminal as their standard output: where the command's own is one, unless somebody
+    /// says more.
+    pub fn gives_terminals(&self, own: &impl IsTerminal) -> bool {
+        !self.no_pty && (self.pty || own.is_terminal())
     }
 
-    /// The form and the place of the output of every job of the run.
+    /// The form and the place of the output of every job of the run, whose files are named from `here`.
     ///
     /// # Errors
     /// A line about what makes no sense.
-    pub fn options(&self) -> Result<StreamOptions, String> {
+    pub fn options(&self, here: &Path) -> Result<StreamOptions, String> {
         let mut options = StreamOptions {
             tags: if self.tag_output { Tags::Short } else { Tags::None },
             format: LineFormat { stamps: self.timestamp_output, is_xml: self.xml },
@@ -85,12 +86,12 @@ impl OutputArgs {
         };
         let mut place = None;
         for directive in self.output.iter().flat_map(|list| list.split(',')) {
-            place = read_directive(directive, &mut options)
+            place = read_directive(directive, here, &mut options)
                 .map_err(|error| format!("--output {directive}: {error}"))?
                 .or(place);
         }
         if let Some(name) = &self.output_filename {
-            let read = read_directive(&format!("dir={name}"), &mut options);
+            let read = read_directive(&format!("dir={name}"), here, &mut options);
             place = read.map_err(|error| format!("--output-filename {name}: {error}"))?;
         }
         let only = options.files.only;
@@ -104,7 +105,7 @@ impl OutputArgs {
 }
 
 /// Reads one directive with its qualifiers. Returns the place that it names.
-fn read_directive(directive: &str, options: &mut StreamOptions) -> Result<Option<Files>, String> {
+fn read_directive(directive: &str, here: &Path, options: &mut StreamOptions) -> Result<Option<Files>, String> {
     let (word, value) = match directive.split_once('=') {
         Some((word, value)) => (word, Some(value)),
         None => (directive, None),
@@ -132,7 +133,7 @@ fn read_directive(directive: &str, options: &mut StreamOptions) -> Result<Option
         "dir" | "file" => {
             let name = value.map(|_| rest).filter(|name| !name.is_empty());
             let name = PathBuf::from(name.ok_or_else(|| format!("a name is missing, as in {directive}=NAME"))?);
-            let name = std::path::absolute(&name).map_err(|error| format!("{}: {error}", name.display()))?;
+            let name = here.join(name);
             return Ok(Some(if directive == "dir" {
                 Files::in_directory(name)
             } else {
@@ -186,7 +187,7 @@ mod tests {
             pty: false,
             no_pty: false,
         };
-        args.options()
+        args.options(Path::new("/here"))
     }
 
     #[test]

@@ -13,7 +13,6 @@ use crate::control;
 use crate::event::Abort;
 use crate::jobs::{ProcessEnd, Restart, Verdict};
 use crate::outcome::{End, Outcome};
-use crate::say::say;
 use crate::server::Pmix;
 
 impl Running {
@@ -27,23 +26,23 @@ impl Running {
             // Its node is gone.
             verdict = if self.jobs.lose(number, rank) { Verdict::Lost } else { Verdict::Fatal };
         }
-        let job = self.jobs.get(number).map(|live| &live.job);
+        let (job, root) = (self.jobs.get(number).map(|live| &live.job), self.jobs.root(number));
         match verdict {
             Verdict::Restart(delay) => {
                 let done = job.map_or(0, |job| job.reincarnation(rank));
                 let of = job.map_or(0, |job| job.survival.restarts);
-                say(&format!("{} {}; it is started anew ({} of {of})", ended.who, how(ended), done + 1));
+                self.tell(root, &format!("{} {}; it is started anew ({} of {of})", ended.who, how(ended), done + 1));
                 self.restarts.push(Restart { at: Instant::now() + delay, job: number, rank });
                 true
             }
             Verdict::Lost => {
-                say(&format!("{} {}; the others go on", ended.who, how(ended)));
+                self.tell(root, &format!("{} {}; the others go on", ended.who, how(ended)));
                 true
             }
             Verdict::Fatal => {
                 if let Some(job) = job.filter(|job| job.survival.survives()) {
                     let lives = job.reincarnation(rank);
-                    say(&format!("{} is not started anew: {lives} restarts did not help", ended.who));
+                    self.tell(root, &format!("{} is not started anew: {lives} restarts did not help", ended.who));
                 }
                 let status = match ended.end {
                     End::Code(0) => Status::ERR_JOB_TERM_WO_SYNC,
@@ -59,23 +58,27 @@ impl Running {
 
     /// A job ends for a reason that `tell` gives, and those that are tied to it end with it.
     fn job_fails(&mut self, number: u32, status: Status, pmix: &Pmix, tell: impl FnOnce(&mut Outcome)) {
+        let root = self.jobs.root(number);
         let ending = self.jobs.fails(number, status);
-        let is_first = ending.contains(&1);
-        let mut beside = self.outcome.beside();
-        tell(if is_first { &mut self.outcome } else { &mut beside });
+        let is_first = ending.contains(&root);
+        let separately = self.callers.get(&root).map_or(self.reports_separately, |caller| caller.reports_separately);
+        let outcome = self.outcome_of(root);
+        let mut beside = outcome.beside();
+        tell(if is_first { outcome } else { &mut beside });
         if let Some(line) = beside.line() {
-            say(&line);
-            if !self.reports_separately {
-                self.outcome.child_failed(beside.code());
+            if !separately {
+                outcome.child_failed(beside.code());
             }
+            self.tell(root, &line);
         }
-        let others: BTreeSet<u32> = self.jobs.all().map(|live| live.job.number).collect();
         if is_first {
-            if others.difference(&ending).all(|other| self.jobs.is_over(*other)) {
+            let others: BTreeSet<u32> = self.jobs.below(root).map(|live| live.job.number).collect();
+            if !others.difference(&ending).all(|other| self.jobs.is_over(*other)) {
+                self.outcome_of(root).spare_others();
+            } else if !self.callers.contains_key(&root) {
                 // The run ends.
                 return;
             }
-            self.outcome.spare_others();
         }
         for number in ending {
             self.give_up(number, pmix);
@@ -113,7 +116,8 @@ impl Running {
             if self.jobs.reincarnate(job, rank).is_none() {
                 continue;
             }
-            let born = self.starter.restart(&mut self.jobs, job, rank, pmix);
+            let starter = self.starter_of(self.jobs.root(job)).clone();
+            let born = starter.restart(&mut self.jobs, job, rank, pmix);
             match born {
                 Ok(()) if self.has_children => {}
                 Ok(()) => self.watch_again(),

@@ -87,6 +87,12 @@ impl Request {
     }
 }
 
+/// This machine, if it is known.
+pub fn machine(jobs: &Jobs) -> Option<Arc<Machine>> {
+    let known = jobs.all().find_map(|live| live.job.placement.machine.clone());
+    known.or_else(|| hwloc::place(true).and_then(|place| Machine::of_cores(&place.cores)).map(Arc::new))
+}
+
 /// Places the ranks of one more job.
 ///
 /// # Errors
@@ -94,9 +100,7 @@ impl Request {
 pub fn beside(jobs: &Jobs, policy: Policy, ranks: u32) -> Result<Placement, Status> {
     let first = jobs.first();
     let nodes = Nodes { count: first.nodes.len() as u32, slots: first.slots_of_nodes.as_deref() };
-    let known = jobs.all().find_map(|live| live.job.placement.machine.clone());
-    let found = || hwloc::place(true).and_then(|place| Machine::of_cores(&place.cores)).map(Arc::new);
-    let machine = if policy.needs_machine() { known.or_else(found) } else { None };
+    let machine = if policy.needs_machine() { machine(jobs) } else { None };
     let placements = jobs.all().map(|live| &live.job.placement);
     let taken: Vec<&Spot> = placements.flat_map(|placement| &placement.spots).collect();
     // Where nobody knows the machine, ranks are not bound.

@@ -1,12 +1,16 @@
-//! The plan of a run: what the command line and the files that it names ask for, made before anything is started.
+//! The plan of a run, or of a caller's job: what the command line and the files that it names ask for, made before
+//! anything is started.
 use instanton::data::Rank;
 use instanton::internal::sys::hwloc::Place;
 use instanton::launch::AppSpec;
 
-use super::placing::Request;
+use super::placing::{self, Request};
 use crate::args::{Hosts, Run};
 use crate::job::{Placement, ProcessSet, StreamOptions, processors};
-use crate::placement::Nodes;
+use crate::jobs::Jobs;
+use crate::outcome::{FAILURE, SENSELESS};
+use crate::persistent::door::JobCall;
+use crate::placement::{Mapping, Nodes};
 
 /// Jobs and placement that are asked for.
 pub struct Plan {
@@ -63,5 +67,55 @@ pub fn of(run: &Run, node: &str, found: Option<&Place>) -> Result<Plan, String> 
     }
     let nodes = Nodes { count: run.nodes.nodes, slots: seats.as_deref() };
     let placement = request.place(nodes, ranks)?;
-    Ok(Plan { specs, psets, placement, slots, seats, options: run.output.options()? })
+    // Without one, names stay as they are.
+    let here = std::env::current_dir().unwrap_or_default();
+    Ok(Plan { specs, psets, placement, slots, seats, options: run.output.options(&here)? })
+}
+
+/// The plan of what begins without a job, on so many slots; as many as there are processors, where nothing is said.
+pub fn of_nothing(slots: Option<u32>) -> Plan {
+    Plan {
+        specs: Vec::new(),
+        psets: Vec::new(),
+        placement: Placement::default(),
+        slots: slots.unwrap_or_else(processors),
+        seats: None,
+        options: StreamOptions::default(),
+    }
+}
+
+/// Plans a job that a caller asks for beside those there are.
+///
+/// # Errors
+/// The status to exit with, and a line that says what makes no sense or does not fit.
+pub fn beside(jobs: &Jobs, free: u32, call: &JobCall) -> Result<Plan, (u8, String)> {
+    let senseless = |line| (SENSELESS, line);
+    let JobCall { options: run, apps, directory, .. } = call;
+    let policy = run.placement.policy().map_err(senseless)?;
+    let nodes = jobs.first().nodes.len() as u32;
+    let by_object = || match policy.mapping {
+        Mapping::PerObject(number, kind) => {
+            let objects = placing::machine(jobs).map_or(1, |machine| machine.objects(kind).len());
+            Some(number.saturating_mul(objects as u32).saturating_mul(nodes))
+        }
+        _ => None,
+    };
+    let per_node = run.placement.per_node().map(|most| most.saturating_mul(nodes));
+    let unnumbered = per_node.or_else(|| by_object().filter(|_| run.is_unnumbered())).unwrap_or(1);
+    let mut specs = apps.clone();
+    specs.iter_mut().filter(|spec| spec.ranks == 0).for_each(|spec| spec.ranks = unnumbered);
+    let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
+    let slots = jobs.first().slots;
+    if ranks > free && (run.hosts.nooversubscribe || policy.no_oversubscribe || !run.hosts.oversubscribes()) {
+        let line = format!("{ranks} ranks do not fit: {free} of {slots} slots are free; say --oversubscribe, or wait");
+        return Err((FAILURE, line));
+    }
+    if let Some(rank) = run.output.stdin.target().filter(|rank| rank.is_process() && *rank >= Rank(ranks)) {
+        return Err(senseless(format!("--stdin {rank}: there is no such rank, only 0 to {}", ranks - 1)));
+    }
+    let placement = placing::beside(jobs, policy, ranks);
+    let placement =
+        placement.map_err(|_| senseless("its ranks cannot be placed so beside those that run".to_owned()))?;
+    let options = run.output.options(directory).map_err(senseless)?;
+    Ok(Plan { specs, psets: run.psets(unnumbered), placement, slots, seats: None, options })
 }

@@ -15,75 +15,81 @@
 //!   again until no child is left.
 //!
 //! When no child is left, nobody can write any more: output is forwarded to its end, and that is the job's end.
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use instanton::data::{Nspace, Proc, Rank, Status};
-use instanton::internal::sys::process::take_child;
+use instanton::data::Status;
 use instanton::launch::{Lacks, programs};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use super::callers::Caller;
 use super::explain;
-use super::placing;
 use super::start::Starter;
 use crate::allocation::Allocations;
 use crate::args::Run;
 use crate::control::Action;
 use crate::event::Event;
 use crate::job::{Job, StreamOptions};
-use crate::jobs::{Jobs, LiveJob, Restart};
+use crate::jobs::{Jobs, Restart};
 use crate::library::Libraries;
-use crate::outcome::{End, Outcome};
+use crate::outcome::Outcome;
 use crate::output::{OutputReceiver, OutputSender, Sink};
-use crate::say::say;
+use crate::record::Record;
 use crate::server::Pmix;
 use crate::streams::Streams;
 use crate::threads::start_thread;
 use crate::ties::Tells;
-use crate::{children, control, family, output, signals, spawn};
+use crate::{children, control, family, output};
 
 /// Time from SIGTERM to SIGKILL.
-const GRACE: Duration = Duration::from_secs(3);
+pub(super) const GRACE: Duration = Duration::from_secs(3);
 /// Time for processes that a rank left behind to finish, say to write the last of its output.
-const LINGER: Duration = Duration::from_secs(1);
+pub(super) const LINGER: Duration = Duration::from_secs(1);
+/// Signals of the user that end the persistent mode.
+const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 /// Between two rounds of SIGKILL: a process may have been born while the first was sent.
-const ROUND: Duration = Duration::from_millis(50);
+pub(super) const ROUND: Duration = Duration::from_millis(50);
 
-enum Stage {
+/// Stage of a run, or of a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
     Running,
     Ending,
     LeftOver,
     Killing,
+    /// Of a caller: nobody of its jobs is left, and what they have printed is on its way.
+    Printing,
 }
 
 pub(super) struct Running {
     pub(super) jobs: Jobs,
-    allocations: Allocations,
+    pub(super) allocations: Allocations,
     pub(super) outcome: Outcome,
     pub(super) events: Sender<Event>,
     /// Tells the thread that waits for children that the ended one is reaped.
-    taken: Sender<()>,
-    stage: Stage,
+    pub(super) taken: Sender<()>,
+    pub(super) stage: Stage,
     /// Processes that were sent SIGTERM because the run ends.
-    asked: HashSet<Pid>,
+    pub(super) asked: HashSet<Pid>,
     /// Processes that were sent SIGTERM because a rank wanted that, and the time at which they are killed.
-    condemned: VecDeque<(Instant, Vec<Pid>)>,
+    pub(super) condemned: VecDeque<(Instant, Vec<Pid>)>,
     /// Jobs whose time is limited, and when it is over.
-    limits: Vec<(Instant, u32)>,
+    pub(super) limits: Vec<(Instant, u32)>,
     /// Time at which the stage is over by itself.
     next: Option<Instant>,
     /// The user's limit, and when it is reached.
     limit: Option<Duration>,
     until: Option<Instant>,
     /// Number of times that the user has asked for the end.
-    insisted: u32,
+    pub(super) insisted: u32,
     /// Number of outputs that are not through yet.
-    printing: usize,
+    pub(super) printing: usize,
     pub(super) streams: Streams,
     pub(super) starter: Starter,
     pub(super) has_children: bool,
@@ -95,11 +101,28 @@ pub(super) struct Running {
     ended_by: Option<i32>,
     /// True if failures of other jobs than the first leave the exit status as it is.
     pub(super) reports_separately: bool,
+    /// True if it lasts without jobs, until it is told to end.
+    pub(super) is_up: bool,
+    /// Callers by the numbers of their jobs.
+    pub(super) callers: BTreeMap<u32, Caller>,
+    /// Time at which callers that do not read their output are left to themselves.
+    pub(super) parting: Option<Instant>,
+    /// Number of jobs that are over and that the server has not forgotten yet.
+    pub(super) leaving: usize,
+    /// Clean-ups of ranks.
+    pub(super) record: Arc<Record>,
 }
 
 impl Running {
     /// Creates a run of one job whose ranks are not started.
-    pub(super) fn new(job: Job, events: Sender<Event>, run: &Run, streams: Streams, options: StreamOptions) -> Self {
+    pub(super) fn new(
+        job: Job,
+        events: Sender<Event>,
+        run: &Run,
+        streams: Streams,
+        options: StreamOptions,
+        record: Arc<Record>,
+    ) -> Self {
         let limit = run.general.timeout;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut jobs = Jobs::default();
@@ -122,8 +145,10 @@ impl Running {
             starter: Starter {
                 streams: streams.clone(),
                 options,
-                gives_terminals: run.output.gives_terminals(),
-                libraries: Libraries::new(run.general.library, run.general.verbose),
+                gives_terminals: run.output.gives_terminals(&io::stdout()),
+                libraries: Arc::new(Libraries::new(run.general.library, run.general.verbose)),
+                environment: None,
+                input: None,
             },
             streams,
             has_children: false,
@@ -131,6 +156,11 @@ impl Running {
             is_waiting: false,
             ended_by: None,
             reports_separately: run.survival.reports_separately(),
+            is_up: false,
+            callers: BTreeMap::new(),
+            parting: None,
+            leaving: 0,
+            record,
         }
     }
 
@@ -173,15 +203,15 @@ impl Running {
     /// Begins to forward output.
     pub(super) fn print(&mut self, feds: [OutputReceiver; 2]) -> Result<()> {
         for (fed, sink) in feds.into_iter().zip(Sink::standard()?) {
-            let events = self.events.clone();
-            start_thread("output", move || {
-                let mut sources = Vec::new();
-                // Before the ranks learn that nobody reads them, and die of it.
-                drop(events.send(Event::Printed(output::forward(&mut sources, sink, fed))));
-            })?;
+            forward(self.events.clone(), fed, sink, Event::Printed)?;
             self.printing += 1;
         }
         Ok(())
+    }
+
+    /// Returns whether it goes on whoever ends.
+    pub(super) fn stays(&self) -> bool {
+        self.is_up && self.stage == Stage::Running
     }
 
     /// Has somebody wait for the children there are.
@@ -198,60 +228,6 @@ impl Running {
         if let Err(error) = self.watch() {
             self.outcome.broken(format!("{error:#}"));
         }
-    }
-
-    /// Serves a spawn request: launches its job, or answers why not.
-    fn spawn(&mut self, request: spawn::Request, pmix: &Pmix) {
-        let result = self.try_spawn(&request, pmix);
-        request.done.complete(result);
-    }
-
-    fn try_spawn(&mut self, request: &spawn::Request, pmix: &Pmix) -> Result<Nspace, Status> {
-        if !matches!(self.stage, Stage::Running) || !self.has_children {
-            return Err(Status::ERR_JOB_FAILED_TO_LAUNCH);
-        }
-        let limits = request.limits()?;
-        let until = limits.start.map(|limit| Instant::now() + limit);
-        let first = self.jobs.first();
-        let specs = request.specs(&first.nodes[0], first.session.top())?;
-        let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
-        let (number, before) = self.jobs.next(ranks).ok_or(Status::ERR_JOB_INSUFFICIENT_RESOURCES)?;
-        let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
-        let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
-        request.complete(&mut job)?;
-        job.place(placing::beside(&self.jobs, request.policy(&first.placement.policy)?, job.size())?);
-        let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
-        job.create_directories().map_err(failed)?;
-        let nspace = job.nspace.clone();
-        let registered = pmix.register(&job).and_then(|()| pmix.define_sets(&job));
-        if registered.is_err() {
-            // One of that name is another job's.
-            job.psets.clear();
-        }
-        self.jobs.add(job, request.tells());
-        let failed = |_| match until {
-            Some(until) if until <= Instant::now() => Status::ERR_TIMEOUT,
-            _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
-        };
-        let started = registered
-            .and_then(|()| self.starter.start(&mut self.jobs, number, &programs, until, pmix).map_err(failed));
-        let run = limits.run.filter(|_| started.is_ok());
-        self.limits.extend(run.map(|limit| (Instant::now() + limit, number)));
-        if started.is_err() {
-            // Nothing of it stays, and its parent, told that it has not begun, does not hear of its end.
-            let pids = self.jobs.named(&[Proc::new(nspace.clone(), Rank::WILDCARD)]).unwrap_or_default();
-            self.jobs.dismiss(&pids);
-            self.jobs.keep_quiet(number);
-            signal(&pids, Signal::SIGKILL);
-            if pids.is_empty() {
-                self.job_over(number, pmix);
-            }
-        }
-        started?;
-        if let Some(live) = self.jobs.get(number).filter(|live| live.tells.job_events) {
-            pmix.job_started(&live.job);
-        }
-        Ok(nspace)
     }
 
     /// Does to processes what a rank asks for.
@@ -288,11 +264,13 @@ impl Running {
     /// Acts on what happens until nothing more can.
     pub(super) fn attend(&mut self, happening: &Receiver<Event>, pmix: &Pmix) {
         self.proceed(pmix);
-        while self.has_children || self.printing > 0 {
+        while self.has_children || self.printing > 0 || self.stays() || !self.callers.is_empty() {
             let condemned = self.condemned.front().map(|(at, _)| *at);
             let limit = self.limits.iter().map(|(at, _)| *at).min();
             let restart = self.restarts.iter().map(|restart| restart.at).min();
-            let event = match [self.next, condemned, limit, restart, pmix.deadline()].into_iter().flatten().min() {
+            let callers = self.callers.values().filter_map(|caller| caller.next).min();
+            let times = [self.next, condemned, limit, restart, pmix.deadline(), callers, self.parting];
+            let event = match times.into_iter().flatten().min() {
                 None => happening.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(next) => happening.recv_timeout(next.saturating_duration_since(Instant::now())),
             };
@@ -322,6 +300,9 @@ impl Running {
                     self.allocations.process_ended(&tool);
                     self.streams.inputs.ended(&tool);
                 }
+                Ok(Event::Visit(visit)) => self.visit(visit, pmix),
+                Ok(Event::CallerSignal(id, signal)) => self.caller_signals(id, signal, pmix),
+                Ok(Event::CallerGone(id)) => self.caller_gone(id, pmix),
                 Ok(event) => self.act(event),
                 Err(RecvTimeoutError::Timeout) => self.time_passes(Instant::now(), pmix),
                 // We hold a sender ourselves.
@@ -335,10 +316,10 @@ impl Running {
         match event {
             Event::Initialised(proc) => {
                 if let Some(pid) = self.jobs.set_initialised(&proc, true) {
-                    self.streams.strangers.attached(pid);
+                    self.strangers(self.jobs.root_of(pid)).attached(pid);
                 }
             }
-            Event::ToolCame(pid) => self.streams.strangers.attached(pid),
+            Event::ToolCame(pid) => self.strangers(self.jobs.root_of(pid)).attached(pid),
             Event::Finalized(proc) => drop(self.jobs.set_initialised(&proc, false)),
             Event::Connected(procs) => self.jobs.connect(procs),
             Event::Disconnected(procs) => self.jobs.disconnect(&procs),
@@ -362,7 +343,12 @@ impl Running {
                     Err(error) => self.outcome.broken(format!("cannot write the output of the ranks: {error}")),
                 }
             }
+            Event::CallerPrinted(id, result) => self.caller_printed(id, result),
+            Event::Forgotten => self.leaving -= 1,
             Event::Ended(_)
+            | Event::Visit(_)
+            | Event::CallerSignal(..)
+            | Event::CallerGone(_)
             | Event::Spawn(_)
             | Event::Abort(_)
             | Event::Stopped(..)
@@ -372,80 +358,13 @@ impl Running {
         }
     }
 
-    /// Takes a child that has ended, unless its birth has failed and the starting thread has; its number may be
-    /// another's from here on.
-    fn take_child(&mut self, pid: Pid, pmix: &Pmix) {
-        let stranger = self.streams.strangers.leaves(pid);
-        if let Ok(Some((_, status))) = take_child(Some(pid.as_raw())) {
-            if let (Some(stranger), Some(_)) = (stranger, status.code()) {
-                self.streams.strangers.exited(stranger);
-            }
-            self.asked.remove(&pid);
-            self.condemned.iter_mut().for_each(|(_, pids)| pids.retain(|condemned| *condemned != pid));
-            self.ended(pid, End::of(status), pmix);
-        }
-        let _ = self.taken.send(());
-    }
-
-    fn ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
-        let Some(ended) = self.jobs.ended(pid, end) else { return self.node_ended(pid, end, pmix) };
-        if ended.is_initialised {
-            pmix.left_without_a_word(&ended.proc, self.jobs.connected(ended.who.job));
-        }
-        let number = ended.who.job;
-        if let Some(live) = self.jobs.get(number) {
-            pmix.rank_ended(&live.job, &ended.proc);
-        }
-        self.allocations.process_ended(&ended.proc);
-        self.streams.inputs.ended(&ended.proc);
-        let mut goes_on = false;
-        let is_wanted = self.insisted > 0 || self.outcome.is_answer(end);
-        if ended.is_failure() && matches!(self.stage, Stage::Running) && !is_wanted {
-            goes_on = self.failed(&ended, pmix);
-        } else if !ended.is_dismissed {
-            self.outcome.ended(ended.who.clone(), ended.end, ended.is_initialised);
-        } else if number == 1 && self.jobs.get(1).is_some_and(LiveJob::is_dismissed) {
-            self.outcome.ended_on_request(ended.end);
-        }
-        if let Some(live) = self.jobs.get(number) {
-            let asked = live.tells.ends || live.tells.failures && ended.is_failure();
-            let mut members = if goes_on { self.jobs.connected(number) } else { Vec::new() };
-            // A parent that has asked hears of it once.
-            let parent = live.job.parent.as_ref().filter(|_| asked);
-            members.retain(|member| parent.is_none_or(|parent| parent.nspace != member.nspace));
-            pmix.process_ended(&live.job, &ended, asked, members);
-        }
-        if self.jobs.is_over(number) {
-            self.job_over(number, pmix);
-        }
-    }
-
-    /// A node that has ended before it was told to takes its ranks with it.
-    fn node_ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
-        let Some(node) = pmix.node_ended(pid) else { return };
-        let how = match end {
-            End::Code(code) => format!("its server exited with code {code}"),
-            End::Signal(signal) => format!("its server was killed by {}", signals::name(signal)),
-        };
-        let first = self.jobs.first();
-        say(&format!("node {} is down: {how}", first.nodes[node as usize]));
-        pmix.node_down(first, node);
-        signal(&self.jobs.on_node(node), Signal::SIGKILL);
-    }
-
-    /// Nobody of a job is left.
-    pub(super) fn job_over(&mut self, number: u32, pmix: &Pmix) {
-        if let Some(live) = self.jobs.get(number) {
-            pmix.job_ended(&live.job, live.status(), live.tells);
-        }
-        self.limits.retain(|(_, limited)| *limited != number);
-        if let Some(live) = self.jobs.forget(number) {
-            pmix.forget(&live.job);
-        }
-    }
-
     /// Passes a signal on; SIGTERM ends the run besides.
     fn pass_on(&mut self, signal: i32) {
+        if self.is_up {
+            return if ENDING.iter().any(|ending| *ending as i32 == signal) {
+                self.leave()
+            };
+        }
         self.outcome.was_sent(signal);
         if self.insisted > 0 && self.is_waiting {
             self.outcome.outlasted(signal);
@@ -482,25 +401,28 @@ impl Running {
             let all: Vec<u32> = self.jobs.all().map(|live| live.job.number).collect();
             all.into_iter().for_each(|number| self.give_up(number, pmix));
         }
-        if self.is_waiting && !self.jobs.anybody_is_awaited() {
+        self.callers_proceed(pmix);
+        if self.is_waiting && !self.jobs.anybody_is_awaited() && !self.stays() {
             self.is_waiting = false;
             self.next = None;
             self.streams.feeds.iter().for_each(OutputSender::end);
         }
         if !self.has_children {
-            return;
+            return if self.is_up && self.outcome.is_decided() {
+                self.leave()
+            };
         }
         let everyone_has_ended = !self.jobs.anybody_runs() && !self.jobs.anybody_is_awaited();
         match self.stage {
-            Stage::Running if self.outcome.is_decided() => self.end(),
-            Stage::Running if everyone_has_ended => {
+            Stage::Running if self.outcome.is_decided() => self.leave(),
+            Stage::Running if everyone_has_ended && !self.is_up => {
                 self.stage = Stage::LeftOver;
                 self.next = Some(Instant::now() + LINGER);
             }
             Stage::Ending if everyone_has_ended => self.ask(),
             _ => {}
         }
-        if everyone_has_ended {
+        if everyone_has_ended && !self.stays() {
             pmix.end_nodes();
         }
     }
@@ -512,6 +434,7 @@ impl Running {
             let Some((_, pids)) = self.condemned.pop_front() else { break };
             signal(&pids, Signal::SIGKILL);
         }
+        self.callers_wait_no_more(now, pmix);
         for (_, number) in self.limits.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
             let late = self.jobs.late(number);
             self.terminate(late);
@@ -528,6 +451,15 @@ impl Running {
                 }
                 self.kill();
             }
+            Stage::Printing => {}
+        }
+    }
+
+    /// Ends it all, callers first, who are told.
+    pub(super) fn leave(&mut self) {
+        if self.stage == Stage::Running {
+            self.end_callers();
+            self.end();
         }
     }
 
@@ -550,8 +482,22 @@ impl Running {
     }
 }
 
+/// Forwards an output in a thread, which says by an event when that is over.
+pub(super) fn forward(
+    events: Sender<Event>,
+    fed: OutputReceiver,
+    sink: Sink,
+    over: impl FnOnce(io::Result<()>) -> Event + Send + 'static,
+) -> Result<()> {
+    start_thread("output", move || {
+        let mut sources = Vec::new();
+        // Before the ranks learn that nobody reads them, and die of it.
+        drop(events.send(over(output::forward(&mut sources, sink, fed))));
+    })
+}
+
 /// Sends a signal to the process groups of ranks that are not reaped yet: like a terminal, and like mpirun.
-fn signal(ranks: &[Pid], signal: Signal) {
+pub(super) fn signal(ranks: &[Pid], signal: Signal) {
     for pid in ranks {
         // An error means that nobody is left in the group.
         let _ = killpg(*pid, signal);

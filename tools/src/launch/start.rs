@@ -1,9 +1,11 @@
 //! Starting the ranks of a job: their environment, their streams and their descriptors.
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -25,24 +27,31 @@ use crate::pulls::PulledStream;
 use crate::server::Pmix;
 use crate::streams::Streams;
 
-/// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; and those that it needs
-/// itself, at least and with room for all that happens at the same time.
+/// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; of a further job, whose
+/// caller has streams of its own; and those that it needs itself, at least and with room for all that happens at the
+/// same time.
 const DESCRIPTORS_PER_RANK: u64 = 5;
 const DESCRIPTORS_PER_NODE: u64 = 4;
+const DESCRIPTORS_PER_JOB: u64 = 12;
 const DESCRIPTORS: u64 = 40;
 const MORE_DESCRIPTORS: u64 = 100;
 
 /// The streams that we forward.
 const STREAMS: [(&str, Channels); 2] = [("stdout", Channels::STDOUT), ("stderr", Channels::STDERR)];
 
-/// Starts the ranks of a run.
+/// Starts the ranks of a run, or of a caller.
+#[derive(Clone)]
 pub(super) struct Starter {
     pub(super) streams: Streams,
     /// Form and place of the output of every job, as far as that says nothing else.
     pub(super) options: StreamOptions,
     /// True if each rank of the first job has a terminal as its standard output.
     pub(super) gives_terminals: bool,
-    pub(super) libraries: Libraries,
+    pub(super) libraries: Arc<Libraries>,
+    /// The environment that ranks have besides; our own where there is none.
+    pub(super) environment: Option<Arc<Environment>>,
+    /// The input that a rank reads; our own where there is none.
+    pub(super) input: Option<Arc<File>>,
 }
 
 impl Starter {
@@ -55,8 +64,8 @@ impl Starter {
         until: Option<Instant>,
         pmix: &Pmix,
     ) -> Result<(), (u32, anyhow::Error)> {
-        make_room(jobs.size(), jobs.first().nodes.len()).map_err(|error| (0, error))?;
-        let ours: Environment = std::env::vars_os().collect();
+        make_room(jobs.size(), jobs.first().nodes.len(), jobs.all().count()).map_err(|error| (0, error))?;
+        let ours = self.ours();
         let Some(live) = jobs.get(number) else { return Ok(()) };
         let mut born = Vec::new();
         let mut result = Ok(());
@@ -86,10 +95,14 @@ impl Starter {
         let found = programs(&live.job.apps);
         let found = found.map_err(|(app, _)| anyhow!("{} is gone", app.spec.program.to_string_lossy()))?;
         pmix.inform(&live.job).map_err(|status| anyhow!("the PMIx server refuses the job: {status}"))?;
-        let ours: Environment = std::env::vars_os().collect();
+        let ours = self.ours();
         let child = self.birth(&live.job, app, rank, &found[app.number as usize], &ours, pmix)?;
         jobs.started(number, rank, Pid::from_raw(child.id() as i32));
         Ok(())
+    }
+
+    fn ours(&self) -> Arc<Environment> {
+        self.environment.clone().unwrap_or_else(|| Arc::new(std::env::vars_os().collect()))
     }
 
     fn birth(&self, job: &Job, app: &App, rank: u32, program: &Path, ours: &Environment, pmix: &Pmix) -> Result<Child> {
@@ -98,7 +111,10 @@ impl Starter {
             .map_err(|status| anyhow!("the PMIx server refuses a rank's environment: {status}"))?;
         let wants = job.wants.over(&self.options);
         let input = match &job.parent {
-            None if wants.input == Some(Rank(rank)) => Stdio::inherit(),
+            None if wants.input == Some(Rank(rank)) => match &self.input {
+                Some(input) => input.try_clone()?.into(),
+                None => Stdio::inherit(),
+            },
             None if wants.has_input(rank) => self.streams.copies.add()?.into(),
             Some(parent) if wants.has_input(rank) => {
                 let (reader, writer) = io::pipe()?;
@@ -153,9 +169,11 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     io::pipe().map(|(reader, writer)| (reader.into(), writer.into()))
 }
 
-/// Makes sure that we may hold the descriptors of so many ranks; no more, because the ranks inherit the limit.
-pub(super) fn make_room(ranks: u32, nodes: usize) -> Result<()> {
+/// Makes sure that we may hold the descriptors of so many ranks in so many jobs; no more, because the ranks inherit the
+/// limit.
+pub(super) fn make_room(ranks: u32, nodes: usize, jobs: usize) -> Result<()> {
     let of_ranks = u64::from(ranks) * DESCRIPTORS_PER_RANK + nodes as u64 * DESCRIPTORS_PER_NODE;
+    let of_ranks = of_ranks + jobs.saturating_sub(1) as u64 * DESCRIPTORS_PER_JOB;
     let (needed, wanted) = (of_ranks + DESCRIPTORS, of_ranks + MORE_DESCRIPTORS);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft >= wanted || setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)).is_ok() {

@@ -189,6 +189,11 @@ impl Hub {
         self.others().find(|(_, node)| node.pid == pid).map(|(number, _)| number)
     }
 
+    /// The process of a node, unless that is the launcher's own.
+    pub fn pid_of(&self, node: usize) -> Option<Pid> {
+        self.others().find(|(number, _)| *number == node).map(|(_, node)| node.pid)
+    }
+
     /// Returns whether the nodes were told to end.
     pub fn is_over(&self) -> bool {
         *lock(&self.is_over)

@@ -114,6 +114,11 @@ fn count(word: &str) -> Result<u32, String> {
 }
 
 impl Policy {
+    /// Returns whether a file says where ranks are.
+    pub fn reads_file(&self) -> bool {
+        matches!(self.mapping, Mapping::Sequence | Mapping::RankFile)
+    }
+
     /// Takes a mapping in: `core`, `ppr:2:package:pe=2`, `pe-list=0,2:ordered`, `:oversubscribe`.
     ///
     /// # Errors

@@ -1,0 +1,97 @@
+//! Ends of processes: each is taken, told to whoever has to know, and counted for the run or the caller that its job is
+//! of.
+use instanton::internal::sys::process::take_child;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::running::{Running, Stage, signal};
+use crate::event::Event;
+use crate::jobs::LiveJob;
+use crate::outcome::End;
+use crate::say::say;
+use crate::server::Pmix;
+use crate::signals;
+
+impl Running {
+    /// Takes a child that has ended, unless its birth has failed and the starting thread has; its number may be
+    /// another's from here on.
+    pub(super) fn take_child(&mut self, pid: Pid, pmix: &Pmix) {
+        let strangers = self.strangers(self.jobs.root_of(pid)).clone();
+        let stranger = strangers.leaves(pid);
+        if let Ok(Some((_, status))) = take_child(Some(pid.as_raw())) {
+            if let (Some(stranger), Some(_)) = (stranger, status.code()) {
+                strangers.exited(stranger);
+            }
+            self.asked.remove(&pid);
+            self.condemned.iter_mut().for_each(|(_, pids)| pids.retain(|condemned| *condemned != pid));
+            self.callers.values_mut().for_each(|caller| _ = caller.asked.remove(&pid));
+            self.ended(pid, End::of(status), pmix);
+        }
+        let _ = self.taken.send(());
+    }
+
+    fn ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
+        let Some(ended) = self.jobs.ended(pid, end) else { return self.node_ended(pid, end, pmix) };
+        if ended.is_initialised {
+            pmix.left_without_a_word(&ended.proc, self.jobs.connected(ended.who.job));
+        }
+        let number = ended.who.job;
+        let root = self.jobs.root(number);
+        if let Some(live) = self.jobs.get(number) {
+            pmix.rank_ended(&live.job, &ended.proc);
+        }
+        self.allocations.process_ended(&ended.proc);
+        self.streams.inputs.ended(&ended.proc);
+        let mut goes_on = false;
+        let (is_running, is_wanted) = match self.callers.get(&root) {
+            Some(caller) => (caller.stage == Stage::Running, caller.insisted > 0 || caller.outcome.is_answer(end)),
+            None => (true, self.insisted > 0 || self.outcome.is_answer(end)),
+        };
+        let is_running = is_running && self.stage == Stage::Running;
+        if ended.is_failure() && is_running && !is_wanted {
+            goes_on = self.failed(&ended, pmix);
+        } else if !ended.is_dismissed {
+            self.outcome_of(root).ended(ended.who.clone(), ended.end, ended.is_initialised);
+        } else if number == root && self.jobs.get(number).is_some_and(LiveJob::is_dismissed) {
+            self.outcome_of(root).ended_on_request(ended.end);
+        }
+        if let Some(live) = self.jobs.get(number) {
+            let asked = live.tells.ends || live.tells.failures && ended.is_failure();
+            let mut members = if goes_on { self.jobs.connected(number) } else { Vec::new() };
+            // A parent that has asked hears of it once.
+            let parent = live.job.parent.as_ref().filter(|_| asked);
+            members.retain(|member| parent.is_none_or(|parent| parent.nspace != member.nspace));
+            pmix.process_ended(&live.job, &ended, asked, members);
+        }
+        if self.jobs.is_over(number) {
+            self.job_over(number, pmix);
+        }
+    }
+
+    /// A node that has ended before it was told to takes its ranks with it.
+    fn node_ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
+        let Some(node) = pmix.node_ended(pid) else { return };
+        let how = match end {
+            End::Code(code) => format!("its server exited with code {code}"),
+            End::Signal(signal) => format!("its server was killed by {}", signals::name(signal)),
+        };
+        let first = self.jobs.first();
+        say(&format!("node {} is down: {how}", first.nodes[node as usize]));
+        pmix.node_down(first, node);
+        signal(&self.jobs.on_node(node), Signal::SIGKILL);
+    }
+
+    /// Nobody of a job is left.
+    pub(super) fn job_over(&mut self, number: u32, pmix: &Pmix) {
+        if let Some(live) = self.jobs.get(number) {
+            pmix.job_ended(&live.job, live.status(), live.tells);
+        }
+        self.limits.retain(|(_, limited)| *limited != number);
+        if let Some(live) = self.jobs.forget(number) {
+            self.leaving += 1;
+            let events = self.events.clone();
+            // The launcher hears nothing any more once it ends.
+            pmix.forget(&live.job, move || drop(events.send(Event::Forgotten)));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Spawn requests of ranks and tools: their jobs are launched beside those there are.
+use std::time::Instant;
+
+use instanton::data::{Nspace, Proc, Rank, Status};
+use instanton::launch::programs;
+use nix::sys::signal::Signal;
+
+use super::placing;
+use super::running::{Running, Stage, signal};
+use crate::server::Pmix;
+use crate::spawn;
+
+impl Running {
+    /// Serves a spawn request: launches its job, or answers why not.
+    pub(super) fn spawn(&mut self, request: spawn::Request, pmix: &Pmix) {
+        let result = self.try_spawn(&request, pmix);
+        request.done.complete(result);
+    }
+
+    fn try_spawn(&mut self, request: &spawn::Request, pmix: &Pmix) -> Result<Nspace, Status> {
+        let root = self.jobs.number(&request.parent.nspace).map_or(1, |number| self.jobs.root(number));
+        let is_ending = self.callers.get(&root).is_some_and(|caller| caller.stage != Stage::Running);
+        if self.stage != Stage::Running || !self.has_children && !self.is_up || is_ending {
+            return Err(Status::ERR_JOB_FAILED_TO_LAUNCH);
+        }
+        let limits = request.limits()?;
+        let until = limits.start.map(|limit| Instant::now() + limit);
+        let first = self.jobs.first();
+        let specs = request.specs(&first.nodes[0], first.session.top())?;
+        let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
+        let (number, before) = self.jobs.next(ranks).ok_or(Status::ERR_JOB_INSUFFICIENT_RESOURCES)?;
+        let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
+        let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
+        request.complete(&mut job)?;
+        job.place(placing::beside(&self.jobs, request.policy(&first.placement.policy)?, job.size())?);
+        let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
+        job.create_directories().map_err(failed)?;
+        let nspace = job.nspace.clone();
+        let registered = pmix.register(&job).and_then(|()| pmix.define_sets(&job));
+        if registered.is_err() {
+            // One of that name is another job's.
+            job.psets.clear();
+        }
+        self.jobs.add(job, request.tells());
+        let failed = |_| match until {
+            Some(until) if until <= Instant::now() => Status::ERR_TIMEOUT,
+            _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
+        };
+        let starter = self.starter_of(root).clone();
+        if let Some(caller) = self.callers.get_mut(&root) {
+            caller.jobs.insert(number);
+        }
+        let started =
+            registered.and_then(|()| starter.start(&mut self.jobs, number, &programs, until, pmix).map_err(failed));
+        if !self.has_children {
+            self.watch_again();
+        }
+        let run = limits.run.filter(|_| started.is_ok());
+        self.limits.extend(run.map(|limit| (Instant::now() + limit, number)));
+        if started.is_err() {
+            // Nothing of it stays, and its parent, told that it has not begun, does not hear of its end.
+            let pids = self.jobs.named(&[Proc::new(nspace.clone(), Rank::WILDCARD)]).unwrap_or_default();
+            self.jobs.dismiss(&pids);
+            self.jobs.keep_quiet(number);
+            signal(&pids, Signal::SIGKILL);
+            if pids.is_empty() {
+                self.job_over(number, pmix);
+            }
+        }
+        started?;
+        if let Some(live) = self.jobs.get(number).filter(|live| live.tells.job_events) {
+            pmix.job_started(&live.job);
+        }
+        Ok(nspace)
+    }
+}

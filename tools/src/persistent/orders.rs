@@ -1,0 +1,107 @@
+//! `instanton kill` and `instanton down`: ends of jobs, of a node, and of everything.
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use instanton::internal::sys::process;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+
+use super::message::{self, Reply, Request};
+use super::place::{self, Kind, Place};
+use super::run::wanted;
+use crate::outcome::FAILURE;
+use crate::say::say;
+use crate::signals;
+
+/// Launcher that is meant.
+#[derive(Clone, Debug, Args)]
+pub struct Target {
+    /// Name or process of what is up (INSTANTON_IN); not needed where there is one
+    #[arg(long = "in", value_name = "NAME|PID")]
+    inside: Option<String>,
+}
+
+/// `instanton kill`.
+#[derive(Clone, Debug, Args)]
+pub struct Kill {
+    /// Numbers of jobs, as `instanton ps` shows them: SIGTERM, and SIGKILL for those that have not ended after that
+    #[arg(value_name = "JOB", required_unless_present = "node")]
+    jobs: Vec<u32>,
+    /// Kill this simulated node (of `instanton up --nodes` or `instanton run --nodes`) with its ranks
+    #[arg(long, value_name = "K", conflicts_with_all = ["jobs", "signal"])]
+    node: Option<u32>,
+    /// Send this signal to the ranks instead, by name or number
+    #[arg(short, long, value_name = "SIGNAL", value_parser = signals::named)]
+    signal: Option<Signal>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// `instanton down`.
+#[derive(Clone, Debug, Args)]
+pub struct Down {
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Target {
+    /// Name or process that is meant, if one is said.
+    pub fn wanted(&self) -> Option<String> {
+        wanted(self.inside.as_ref())
+    }
+
+    fn enter(&self, kind: Kind) -> Result<Option<(Place, UnixStream)>> {
+        match place::enter(kind, self.wanted().as_deref()) {
+            Ok(found) => Ok(Some(found)),
+            Err(line) => {
+                say(&line);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Ends jobs, or kills a node. Returns the status to exit with: a failure if one was not there.
+pub fn kill(options: &Kill) -> Result<u8> {
+    let signal = options.signal.map(|signal| signal as i32);
+    let requests: Vec<Request> = match options.node {
+        Some(node) => vec![Request::KillNode(node)],
+        None => options.jobs.iter().map(|job| Request::Kill { job: *job, signal }).collect(),
+    };
+    let kind = if options.node.is_some() { Kind::Any } else { Kind::Up };
+    let mut code = 0;
+    for request in requests {
+        let Some((place, socket)) = options.target.enter(kind)? else { return Ok(FAILURE) };
+        if let Reply::Refused(line) = ask(&place, &socket, &request)? {
+            say(&line);
+            code = FAILURE;
+        }
+    }
+    Ok(code)
+}
+
+/// Ends what is up, and waits until nothing of it is left. Returns the status to exit with.
+pub fn down(options: &Down) -> Result<u8> {
+    let Some((place, socket)) = options.target.enter(Kind::Up)? else { return Ok(FAILURE) };
+    let guardian = process::watch(place.pid);
+    if let Reply::Refused(line) = ask(&place, &socket, &Request::Down)? {
+        say(&line);
+        return Ok(FAILURE);
+    }
+    // One that is not there any more has ended.
+    if let Ok(guardian) = guardian {
+        while poll(&mut [PollFd::new(guardian.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).is_err() {}
+    }
+    Ok(0)
+}
+
+/// Asks a launcher, and waits for its answer.
+///
+/// # Errors
+/// When it ends without one.
+pub fn ask(place: &Place, socket: &UnixStream, request: &Request) -> Result<Reply> {
+    let heard = message::ask(socket, request, &[]).and_then(|()| message::hear(socket));
+    heard.with_context(|| format!("{} does not answer", place.words()))
+}

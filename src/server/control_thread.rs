@@ -45,6 +45,8 @@ pub(super) struct Started {
     pub mailbox: Mailbox<Router>,
     /// Address for tools.
     pub tools_uri: Option<Uri>,
+    /// Text for a file that tools read.
+    pub report: Option<String>,
     pub fork_environment: ForkEnvironment,
     pub thread: JoinHandle<()>,
 }
@@ -60,7 +62,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>) -> Result<St
     });
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let tokens = |whose: usize| whose << WHOSE;
-    let Doors { doors, tools_uri, uri, variables, files } =
+    let Doors { doors, tools_uri, report, uri, variables, files } =
         doors::open(&config, uid, poll.registry(), |door| tokens(DOORS + usize::from(door)))?;
 
     let bytes = |path: &std::path::Path| path.as_os_str().as_encoded_bytes().to_vec();
@@ -92,7 +94,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>) -> Result<St
     let router = Router::new(cx, environments, local_output);
     let thread = ControlThread { poll, reactor: Reactor::new(router, doors, commands), _files: files };
     let thread = spawn_without_signals("instanton", move || thread.run()).map_err(failed("start a thread"))?;
-    Ok(Started { mailbox, tools_uri, fork_environment, thread })
+    Ok(Started { mailbox, tools_uri, report, fork_environment, thread })
 }
 
 impl ControlThread {

@@ -3,7 +3,6 @@
 //! It opens the sockets, says where they are, and writes the variables that lead a process to them. Everything else in
 //! the server sees a [`Door`] and nothing of what is behind it.
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 
 use mio::Registry;
 
@@ -13,7 +12,7 @@ use crate::control::address::{self, Address};
 use crate::control::bind::{self, PathSocket};
 use crate::control::listener::Listener;
 use crate::control::rendezvous;
-use crate::control::report::UriFile;
+use crate::control::report::{self, UriFile};
 use crate::data::Proc;
 use crate::message::door::Door;
 use crate::stock::contact::{Contact, ContactFile};
@@ -29,6 +28,8 @@ pub struct Doors {
     pub doors: Vec<Box<dyn Door>>,
     /// Address for tools; none where the server accepts none.
     pub tools_uri: Option<Uri>,
+    /// Text for a file that tools read, on whatever library; none where the server accepts none.
+    pub report: Option<String>,
     /// Address that peers are told when they are let in.
     pub uri: Uri,
     /// Variables that lead a process to the doors.
@@ -77,9 +78,6 @@ pub fn open(
         }
         None => None,
     };
-    let report = |file: &PathBuf| tools_uri.as_ref().map(|uri| UriFile::write(file, uri));
-    let uri_file = config.uri_file.as_ref().and_then(report).transpose();
-    let uri_file = uri_file.map_err(failed("write the address for tools"))?;
 
     let cloned = || registry.try_clone().map_err(failed("poll"));
     let strangers = Lobby::account();
@@ -105,12 +103,16 @@ pub fn open(
             Err(e) => trace!("stock clients find no server here: {e}"),
         }
     }
+    let report = tools_uri.as_ref().map(|uri| report::text(uri, &stock::contact::lines(&stock_uri)));
+    let uri_file = config.uri_file.as_ref().zip(report.as_ref()).map(|(file, text)| UriFile::write(file, text));
+    let uri_file = uri_file.transpose().map_err(failed("write the address for tools"))?;
     let path_name = path.as_ref().and_then(|socket| socket.path.to_str().map(str::to_owned));
     variables.push(Box::new(NativeVariables { uid, abstract_name: abstract_name.clone(), path: path_name, stock_uri }));
     Ok(Doors {
         doors,
         uri: tools_uri.clone().unwrap_or_else(|| Uri { server, name: abstract_name.clone() }),
         tools_uri,
+        report,
         variables,
         files: Files { _path: path, _uri_file: uri_file, _contacts: contacts },
     })

@@ -120,6 +120,7 @@ pub struct Server {
     mailbox: Mailbox<Router>,
     fork_environment: ForkEnvironment,
     uri: Option<Uri>,
+    report: Option<String>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -131,14 +132,21 @@ impl Server {
     pub fn start(config: ServerConfig, host: Arc<dyn Host>) -> Result<Server, ServerError> {
         config::job_memory_of_environment()?;
         let config = Arc::new(config);
-        let control_thread::Started { mailbox, tools_uri, fork_environment, thread } =
+        let control_thread::Started { mailbox, tools_uri, report, fork_environment, thread } =
             control_thread::start(config.clone(), host)?;
-        Ok(Server { config, mailbox, fork_environment, uri: tools_uri, thread: Some(thread) })
+        Ok(Server { config, mailbox, fork_environment, uri: tools_uri, report, thread: Some(thread) })
     }
 
     /// Returns the address at which tools reach this server; none when it accepts none.
     pub fn uri(&self) -> Option<&Uri> {
         self.uri.as_ref()
+    }
+
+    /// Returns the lines of a file by which tools reach this server (`file:` and its name as their address): an address
+    /// and a release for those on a stock library, where they are let in, then [`uri`](Self::uri). None when it accepts
+    /// no tools.
+    pub fn report(&self) -> Option<&str> {
+        self.report.as_deref()
     }
 
     /// The server's own name.

@@ -109,6 +109,12 @@ impl Contact<'_> {
     }
 }
 
+/// Returns the lines that a tool reads of a file it is told: the address, and the release behind it. There are none
+/// where the server has no such address.
+pub fn lines(uri: &str) -> Vec<String> {
+    if uri.is_empty() { Vec::new() } else { vec![uri.to_owned(), format!("v{}", super::VERSION)] }
+}
+
 impl Drop for ContactFile {
     fn drop(&mut self) {
         if is_gone(&self.locked) {

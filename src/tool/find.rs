@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::stock;
 use crate::client::{Attachment, Client, InitError};
 use crate::control::rendezvous::{self, BadUri, Listed, Uri};
+use crate::control::report;
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use crate::trace;
 
@@ -319,7 +320,12 @@ fn native_or_stock(text: &str) -> Result<Place, BadUri> {
 }
 
 fn read(path: &str) -> Result<Place, InitError> {
-    // Its release is on the next line.
+    // A server of this library writes its own address behind that for stock tools.
+    let text = File::open(path).and_then(|file| std::io::read_to_string(file.take(MAX_ADDRESS)));
+    if let Some(uri) = text.ok().as_deref().and_then(report::own_address) {
+        return Ok(Place::Address(uri));
+    }
+    // The release of another server is on the next line.
     #[cfg(feature = "server")]
     if let Some(address) = stock::file(path) {
         return Ok(Place::Stock(address));

@@ -1,6 +1,7 @@
 /* A tool: attaches to a server that it looks for, asks for its jobs and their processes, and writes down what it is told.
  *   tool              to any server in reach
  *   tool pid N        to the one that users know by that process
+ *   tool uri URI      to the one at that address
  *   tool name NAME R  to any, as that process
  *   tool event        to any, and raises an event for its jobs  */
 #include <pmix.h>
@@ -53,6 +54,8 @@ int main(int count, char **words) {
   if (count > 2 && strcmp(words[1], "pid") == 0) {
     pid_t pid = atoi(words[2]);
     PMIX_INFO_LOAD(&info[given++], PMIX_SERVER_PIDINFO, &pid, PMIX_PID);
+  } else if (count > 2 && strcmp(words[1], "uri") == 0) {
+    PMIX_INFO_LOAD(&info[given++], PMIX_SERVER_URI, words[2], PMIX_STRING);
   } else if (count > 3 && strcmp(words[1], "name") == 0) {
     pmix_rank_t rank = (pmix_rank_t)atoi(words[3]);
     PMIX_INFO_LOAD(&info[given++], PMIX_TOOL_NSPACE, words[2], PMIX_STRING);

@@ -119,8 +119,10 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
         if job.size() > 0 {
             pmix.register(job).and_then(|()| pmix.define_sets(job)).map_err(refused)?;
         }
-        if let (Some(place), Some(uri)) = (&run.general.report_uri, pmix.uri()) {
-            report::write(place, &uri).context("cannot report the address")?;
+        if let Some(place) = &run.general.report_uri
+            && let Some(address) = pmix.address(report::is_stream(place))
+        {
+            report::write(place, &address).context("cannot report the address")?;
         }
         running.print([fed_out, fed_err])?;
         running.start_first(&programs, run.general.spawn_timeout, &pmix)?;

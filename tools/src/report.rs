@@ -6,6 +6,11 @@ use anyhow::{Context, Result};
 
 use crate::files;
 
+/// Returns whether a place is one of the two streams.
+pub fn is_stream(place: &Path) -> bool {
+    matches!(place.as_os_str().as_encoded_bytes(), b"-" | b"+")
+}
+
 /// Writes a line to standard output (`-`), to standard error (`+`), or into a file, which is then nothing else.
 ///
 /// # Errors

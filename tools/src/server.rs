@@ -146,9 +146,10 @@ impl Pmix {
         Ok(Self { server, published, credentials, place, hub, refusal })
     }
 
-    /// Returns the address at which tools reach the run.
-    pub fn uri(&self) -> Option<String> {
-        self.server.uri().map(ToString::to_string)
+    /// Returns the address at which tools reach the run: as one line, or as the lines of a file for tools on any library.
+    pub fn address(&self, in_a_line: bool) -> Option<String> {
+        let uri = || self.server.uri().map(ToString::to_string);
+        if in_a_line { uri() } else { self.server.report().map(|text| text.trim_end().to_owned()) }
     }
 
     /// Tells the server of a job whose ranks are to be started.

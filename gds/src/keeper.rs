@@ -5,13 +5,14 @@
 //! which writes segments of it. *Kept*: readers are answered; what processes commit is written at once, on the host's
 //! thread, because it must be seen when the fence after it is over. *Left alone*: something has failed; the door is
 //! shut, and processes ask the server for everything, as they do without this plug-in. Commits that come before the
-//! segments wait for them.
+//! segments wait for them; a job that nobody has asked about, with more of those than [`MOST_AHEAD`], is left alone: a
+//! job of stock processes never has segments.
 //!
 //! One lock has the jobs. The host's thread holds it while it writes what one process has committed, this thread while
 //! it answers readers; making segments of an answer, which takes long, holds nothing. The thread starts with the first
 //! job, blocks every signal, and is joined when the host closes the plug-in. A forked child has no such thread, and the
 //! memory of segments is not there: it must execute a program, as children of servers do.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +32,9 @@ const BELL: u64 = 0;
 /// Jobs whose readers are answered between two looks at the bell.
 const AT_ONCE: usize = 16;
 
+/// Bytes of commits of a job whose segments nobody has asked for.
+const MOST_AHEAD: usize = 4 << 20;
+
 /// Jobs, and what the thread is to do.
 pub struct Keeper {
     shared: Arc<Shared>,
@@ -49,9 +53,18 @@ struct Shared {
 struct Jobs {
     by_name: HashMap<Nspace, Job>,
     last: u64,
+    /// Jobs that are left alone, however often the host registers them.
+    left_alone: HashSet<Nspace>,
     /// Answers that are to become segments.
     told: Vec<(Proc, Vec<u8>)>,
     is_over: bool,
+}
+
+impl Jobs {
+    fn leave_alone(&mut self, nspace: &Nspace) {
+        self.by_name.remove(nspace);
+        self.left_alone.insert(nspace.clone());
+    }
 }
 
 struct Job {
@@ -63,9 +76,29 @@ struct Job {
 }
 
 enum State {
-    Announced(Vec<Commit>),
-    Told(Vec<Commit>),
+    Announced(Ahead),
+    Told(Ahead),
     Kept(Box<JobWriter>),
+}
+
+/// Commits that wait for segments.
+#[derive(Default)]
+struct Ahead {
+    commits: Vec<Commit>,
+    bytes: usize,
+}
+
+impl Ahead {
+    /// Adds a commit, unless there are too many bytes then. Returns whether there are not.
+    fn add(&mut self, commit: Commit) -> bool {
+        let (_, key, value) = &commit;
+        self.bytes += size_of::<Commit>() + key.as_bytes().len() + value.as_ref().map_or(0, Value::kept_size);
+        let has_room = self.bytes <= MOST_AHEAD;
+        if has_room {
+            self.commits.push(commit);
+        }
+        has_room
+    }
 }
 
 /// A value that a process has committed; none where it is one that nobody can read here.
@@ -86,16 +119,16 @@ impl Keeper {
         Ok(Self { shared, thread: Some(thread), process: std::process::id() })
     }
 
-    /// A job is registered. One that is known already stays as it is.
+    /// A job is registered. One that is known already stays as it is, and so does one that is left alone.
     ///
     /// # Errors
     /// The kernel's, where it can have no door.
     pub fn announce(&self, nspace: &Nspace, local: u32) -> io::Result<()> {
         let mut jobs = self.shared.jobs();
-        if !jobs.by_name.contains_key(nspace) {
+        if !jobs.by_name.contains_key(nspace) && !jobs.left_alone.contains(nspace) {
             jobs.last += 1;
             let (number, listener) = (jobs.last, Listener::open()?);
-            let job = Job { number, local, listener, state: State::Announced(Vec::new()) };
+            let job = Job { number, local, listener, state: State::Announced(Ahead::default()) };
             jobs.by_name.insert(nspace.clone(), job);
         }
         Ok(())
@@ -118,15 +151,15 @@ impl Keeper {
     pub fn tell(&self, proc: &Proc, answer: impl FnOnce() -> Option<Vec<u8>>) {
         let mut jobs = self.shared.jobs();
         let Some(job) = jobs.by_name.get_mut(&proc.nspace) else { return };
-        let State::Announced(commits) = &mut job.state else { return };
+        let State::Announced(ahead) = &mut job.state else { return };
         match answer() {
             Some(answer) => {
-                job.state = State::Told(std::mem::take(commits));
+                job.state = State::Told(std::mem::take(ahead));
                 jobs.told.push((proc.clone(), answer));
                 drop(jobs);
                 self.shared.ring();
             }
-            None => drop(jobs.by_name.remove(&proc.nspace)),
+            None => jobs.leave_alone(&proc.nspace),
         }
     }
 
@@ -135,7 +168,14 @@ impl Keeper {
         let mut jobs = self.shared.jobs();
         let Some(job) = jobs.by_name.get_mut(&proc.nspace) else { return };
         match &mut job.state {
-            State::Announced(commits) | State::Told(commits) => commits.push((proc.rank, key, value)),
+            // These come to an end with the segments that are made.
+            State::Told(ahead) => ahead.commits.push((proc.rank, key, value)),
+            State::Announced(ahead) => {
+                if !ahead.add((proc.rank, key, value)) {
+                    trace!("{} is left alone: more than {MOST_AHEAD} bytes are committed ahead", proc.nspace);
+                    jobs.leave_alone(&proc.nspace);
+                }
+            }
             State::Kept(writer) => {
                 write(writer, (proc.rank, key, value));
                 look_after(writer, &mut job.listener);
@@ -145,7 +185,9 @@ impl Keeper {
 
     /// A job is over.
     pub fn forget(&self, nspace: &Nspace) {
-        drop(self.shared.jobs().by_name.remove(nspace));
+        let mut jobs = self.shared.jobs();
+        jobs.by_name.remove(nspace);
+        jobs.left_alone.remove(nspace);
     }
 }
 
@@ -211,8 +253,8 @@ impl Shared {
     fn keep(&self, nspace: &Nspace, writer: Result<JobWriter, String>) {
         let mut jobs = self.jobs();
         let Some(job) = jobs.by_name.get_mut(nspace) else { return };
-        let State::Told(commits) = &mut job.state else { return };
-        let commits = std::mem::take(commits);
+        let State::Told(ahead) = &mut job.state else { return };
+        let commits = std::mem::take(ahead).commits;
         let kept = writer.and_then(|mut writer| {
             commits.into_iter().for_each(|commit| write(&mut writer, commit));
             let event = EpollEvent::new(EpollFlags::EPOLLIN, job.number);
@@ -222,7 +264,7 @@ impl Shared {
         });
         if let Err(reason) = kept {
             trace!("{nspace} is left alone: {reason}");
-            drop(jobs.by_name.remove(nspace));
+            jobs.leave_alone(nspace);
         }
     }
 
@@ -265,5 +307,37 @@ fn look_after(writer: &mut JobWriter, listener: &mut Listener) {
                 listener.cut(reader, writer);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_whose_segments_nobody_asks_for_is_left_alone_when_much_is_committed() {
+        let (keeper, proc) = (Keeper::new().unwrap(), Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+        let commit = |number: usize, bytes| {
+            let key = Key::new(format!("k{number}").as_str()).unwrap();
+            keeper.commit(&proc, key, Some(Value::from(vec![0u8; bytes])));
+        };
+        let held = || {
+            keeper.shared.jobs().by_name.get(&proc.nspace).map(|job| match &job.state {
+                State::Announced(ahead) => ahead.bytes,
+                _ => panic!("nobody has asked"),
+            })
+        };
+        keeper.announce(&proc.nspace, 1).unwrap();
+        (0..100).for_each(|number| commit(number, 1000));
+        assert!(held().is_some_and(|bytes| bytes > 100_000), "{:?}", held());
+        commit(100, MOST_AHEAD);
+        assert_eq!((held(), keeper.address(&proc.nspace)), (None, None));
+        keeper.announce(&proc.nspace, 1).unwrap();
+        assert_eq!(held(), None, "what was committed before is not known any more");
+        // Commits of small values are counted as well, by what they take here.
+        keeper.forget(&proc.nspace);
+        keeper.announce(&proc.nspace, 1).unwrap();
+        (0..MOST_AHEAD / 32).for_each(|number| commit(number, 1));
+        assert_eq!(held(), None);
     }
 }

@@ -12,6 +12,8 @@ pub enum Slice {
     Commit(u64),
     /// Data of other nodes is taken in.
     Absorption(u64),
+    /// Look-ups are answered that wait for one thing.
+    Gets,
 }
 
 impl Ctx {

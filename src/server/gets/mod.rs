@@ -5,7 +5,8 @@
 //! through the host (direct modex), once for all who ask at the time.
 //!
 //! When the process that is asked about dies, or ends after its goodbye, what waits for its keys ends with
-//! `ERR_NOT_FOUND`. When the process that asks is gone, its look-ups are forgotten.
+//! `ERR_NOT_FOUND`. When the process that asks is gone, its look-ups are forgotten. Where an event is about many, it
+//! goes through them in [slices](sweeps).
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -15,7 +16,6 @@ use super::ctx::ticket::Ticket;
 use super::ctx::timers::{Deadline, TimerId};
 use super::ctx::{Ctx, Done};
 use super::jobs::Jobs;
-use crate::collect_small::collect_small;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::PeerId;
 use crate::store::{Directives, Miss};
@@ -23,9 +23,11 @@ use crate::trace;
 
 mod direct_modex;
 mod question;
+mod sweeps;
 
 use direct_modex::DirectModex;
 use question::{Asker, Found, Question};
+use sweeps::{Act, Sweeps};
 
 /// A question that waits.
 struct Wait {
@@ -35,14 +37,17 @@ struct Wait {
 
 /// Numbers of the look-ups that wait for each key of a process, or for anything of it.
 type ByKey = BTreeMap<Option<Key>, BTreeSet<u64>>;
+/// Those of each process.
+type ByProc = BTreeMap<Proc, ByKey>;
 
 /// Every look-up under way.
 #[derive(Default)]
 pub struct Gets {
     /// By number, in the order they came.
     waiting: BTreeMap<u64, Wait>,
-    by_proc: BTreeMap<Proc, ByKey>,
+    by_proc: ByProc,
     by_peer: BTreeMap<PeerId, BTreeSet<u64>>,
+    sweeps: Sweeps,
     /// Processes that the host is asked about, for what there is or for what will come; each by the number of the
     /// request.
     fetching: HashMap<(Proc, bool), u64>,
@@ -142,31 +147,6 @@ impl Gets {
         Some(question)
     }
 
-    /// The look-ups that wait for any key of a process.
-    fn about(&self, proc: &Proc) -> BTreeSet<u64> {
-        collect_small(self.by_proc.get(proc).into_iter().flat_map(BTreeMap::values).flatten().copied())
-    }
-
-    /// The look-ups that wait for processes of a namespace.
-    fn about_job(&self, nspace: &Nspace) -> BTreeSet<u64> {
-        let of_job = self.by_proc.range(Proc::new(nspace.clone(), Rank(0))..);
-        let of_job = of_job.take_while(|(proc, _)| proc.nspace == *nspace);
-        collect_small(of_job.flat_map(|(_, by_key)| by_key.values()).flatten().copied())
-    }
-
-    /// The look-ups that wait for one of these keys of a process, or for anything of it; of it or of any process of its
-    /// namespace.
-    fn awaiting(&self, proc: &Proc, keys: &[Key]) -> BTreeSet<u64> {
-        let of = [proc.clone(), Proc::new(proc.nspace.clone(), Rank::UNDEF)];
-        let by_key = || of.iter().filter_map(|proc| self.by_proc.get(proc));
-        let mut numbers: BTreeSet<u64> =
-            collect_small(by_key().filter_map(|by_key| by_key.get(&None)).flatten().copied());
-        for key in keys.iter().cloned().map(Some) {
-            numbers.extend(by_key().filter_map(|by_key| by_key.get(&key)).flatten().copied());
-        }
-        numbers
-    }
-
     /// Asks the host for all that another node's process has posted, unless it is asked already.
     fn fetch(&mut self, cx: &mut Ctx, proc: Proc, key: Option<Key>, at_once: bool) {
         let which = (proc.clone(), at_once);
@@ -204,73 +184,46 @@ impl Gets {
                 status
             }
         };
-        let mut meant = self.about(proc);
-        for number in &meant {
-            if let Some(wait) = self.waiting.get_mut(number) {
-                wait.question.directives.refresh = false;
-            }
-        }
-        meant.extend(self.about(&Proc::new(proc.nspace.clone(), Rank::UNDEF)));
-        self.look_again(cx, jobs, &meant);
-        let mut over = self.about(proc);
-        if at_once {
-            over.retain(|number| self.waiting.get(number).is_some_and(|wait| wait.question.is_at_once()));
-        }
-        self.end_all(cx, status, over);
+        self.sweeps.of_proc(proc.clone(), self.last, Act::Fetched { status, at_once });
+        self.sweeps.of_proc(any_of(proc), self.last, Act::Look);
+        self.sweep(cx, jobs);
     }
 
     /// A process has posted something under these keys, or a commit of it has failed: looks again for whoever waits for
     /// it.
     pub fn posted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc, keys: &[Key]) {
-        if !self.waiting.is_empty() {
-            let meant = self.awaiting(proc, keys);
-            self.look_again(cx, jobs, &meant);
-            self.end_unposted(cx, jobs, proc, &meant);
-        }
-        self.direct_modex.look(cx, jobs, proc);
-    }
-
-    /// Ends what waits for keys of a process that turn out to be for other nodes alone, or could not be stored.
-    fn end_unposted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc, meant: &BTreeSet<u64>) {
-        for number in meant {
-            let question =
-                self.waiting.get(number).map(|wait| &wait.question).filter(|question| question.proc == *proc);
-            let failure = question.and_then(|question| {
-                question.failure(jobs).or_else(|| question.is_hidden(jobs).then_some(Status::ERR_NOT_FOUND))
-            });
-            if let Some(status) = failure {
-                self.end_one(cx, *number, Err(status));
+        for of in [proc.clone(), any_of(proc)] {
+            let Some(by_key) = self.by_proc.get(&of) else { continue };
+            let posted = std::iter::once(None).chain(keys.iter().cloned().map(Some));
+            for key in posted.filter(|key| by_key.contains_key(key)) {
+                self.sweeps.posted(&of, key, proc);
             }
         }
+        self.sweep(cx, jobs);
+        self.direct_modex.look(cx, jobs, proc);
     }
 
     /// A namespace has new information.
     pub fn job_registered(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
-        let meant = self.about_job(nspace);
-        self.look_again(cx, jobs, &meant);
+        self.sweeps.of_job(nspace.clone(), self.last, Act::Look);
+        self.sweep(cx, jobs);
         self.direct_modex.look_at_job(cx, jobs, nspace);
     }
 
-    fn look_again(&mut self, cx: &mut Ctx, jobs: &Jobs, meant: &BTreeSet<u64>) {
-        for number in meant {
-            #[cfg(test)]
-            tests::LOOKS.set(tests::LOOKS.get() + 1);
-            let question = self.waiting.get(number).map(|wait| &wait.question);
-            let question = question.filter(|question| !question.wants_newer(jobs));
-            if let Some(found) = question.and_then(|question| question.look(cx, jobs).ok()) {
-                self.end_one(cx, *number, Ok(found));
+    /// Ends a look-up with its answer, unless its peer is gone.
+    fn end_one(&mut self, cx: &mut Ctx, number: u64, result: Result<Found, Status>) {
+        let is_gone = |question: &Question| match &question.asker {
+            Asker::Peer(caller) => !self.by_peer.contains_key(&caller.peer),
+            Asker::Program(_) => false,
+        };
+        match self.waiting.get(&number).is_some_and(|wait| is_gone(&wait.question)) {
+            true => self.forget_one(cx, number),
+            false => {
+                if let Some(question) = self.take(cx, number) {
+                    question.asker.answer(cx, result);
+                }
             }
         }
-    }
-
-    fn end_one(&mut self, cx: &mut Ctx, number: u64, result: Result<Found, Status>) {
-        if let Some(question) = self.take(cx, number) {
-            question.asker.answer(cx, result);
-        }
-    }
-
-    fn end_all(&mut self, cx: &mut Ctx, status: Status, numbers: impl IntoIterator<Item = u64>) {
-        numbers.into_iter().for_each(|number| self.end_one(cx, number, Err(status)));
     }
 
     /// The time limit of a look-up has run out.
@@ -283,40 +236,57 @@ impl Gets {
     }
 
     /// A process that may have been asked about will post nothing any more.
-    pub fn process_gone(&mut self, cx: &mut Ctx, proc: &Proc) {
-        self.end_all(cx, Status::ERR_NOT_FOUND, self.about(proc));
+    pub fn process_gone(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
+        self.sweeps.of_proc(proc.clone(), self.last, Act::End(Status::ERR_NOT_FOUND));
+        self.sweep(cx, jobs);
         self.direct_modex.end(cx, &Err(Status::ERR_NOT_FOUND), proc);
     }
 
     /// A peer that may have asked is gone.
-    pub fn peer_over(&mut self, cx: &mut Ctx, peer: PeerId) {
-        for number in self.by_peer.get(&peer).cloned().unwrap_or_default() {
-            let Some(Question { proc, .. }) = self.take(cx, number) else { continue };
-            // The host may never answer what it was asked for peers that are gone: it is asked anew for the next one.
-            if !self.by_proc.contains_key(&proc) {
-                self.fetching.retain(|(of, _), _| *of != proc);
+    pub fn peer_over(&mut self, cx: &mut Ctx, jobs: &Jobs, peer: PeerId) {
+        if let Some(numbers) = self.by_peer.remove(&peer) {
+            self.sweeps.forget(numbers);
+            self.sweep(cx, jobs);
+        }
+    }
+
+    /// Forgets a look-up of a peer that is gone.
+    fn forget_one(&mut self, cx: &mut Ctx, number: u64) {
+        let Some(Question { proc, .. }) = self.take(cx, number) else { return };
+        // The host may never answer what it was asked for peers that are gone: it is asked anew for the next one.
+        if !self.by_proc.contains_key(&proc) {
+            for at_once in [false, true] {
+                self.fetching.remove(&(proc.clone(), at_once));
             }
         }
     }
 
     /// A namespace is deregistered.
-    pub fn job_over(&mut self, cx: &mut Ctx, nspace: &Nspace) {
+    pub fn job_over(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
         self.fetching.retain(|(proc, _), _| proc.nspace != *nspace);
-        self.end_all(cx, Status::ERR_NOT_FOUND, self.about_job(nspace));
+        self.sweeps.of_job(nspace.clone(), self.last, Act::End(Status::ERR_NOT_FOUND));
+        self.sweep(cx, jobs);
         self.direct_modex.end_job(cx, &Err(Status::ERR_NOT_FOUND), nspace);
     }
 
     /// Returns the number of look-ups that are known in any way.
     pub fn open(&self) -> usize {
-        let indexed = self.by_proc.len() + self.by_peer.len() + self.fetching.len();
+        let indexed = self.by_proc.len() + self.by_peer.len() + self.fetching.len() + self.sweeps.len();
         self.waiting.len() + indexed + self.direct_modex.open()
     }
 
     /// The server ends, and with it whatever still waits.
     pub fn server_over(&mut self, cx: &mut Ctx) {
-        self.end_all(cx, Status::ERR_INIT, self.waiting.keys().copied().collect::<Vec<_>>());
+        for number in self.waiting.keys().copied().collect::<Vec<_>>() {
+            self.end_one(cx, number, Err(Status::ERR_INIT));
+        }
         self.direct_modex.end_everything(cx, &Err(Status::ERR_INIT));
     }
+}
+
+/// Whichever process of a namespace.
+fn any_of(proc: &Proc) -> Proc {
+    Proc::new(proc.nspace.clone(), Rank::UNDEF)
 }
 
 /// Takes a number out of an index.
@@ -334,10 +304,12 @@ mod tests {
     use std::cell::Cell;
     use std::sync::mpsc;
 
+    use super::sweeps::SLICE;
     use super::*;
     use crate::data::Scope;
     use crate::message::{Posted, Reply};
     use crate::server::ctx::effect::Effect;
+    use crate::server::ctx::slices::Slice;
     use crate::server::ctx::testing::{self, TestCtx, proc};
     use crate::server::host::{Accepted, Answer, Completion, Host, NoHost};
 
@@ -431,7 +403,7 @@ mod tests {
         assert_eq!(ask(&mut test, &mut gets, &jobs, "hidden", &[]), nothing);
         // So does the end of the process.
         assert_eq!(ask(&mut test, &mut gets, &jobs, "k", &[]), None);
-        gets.process_gone(&mut test.cx, &proc("job", 1));
+        gets.process_gone(&mut test.cx, &jobs, &proc("job", 1));
         assert_eq!(test.replies().pop().map(|(_, reply)| reply), nothing);
     }
 
@@ -450,7 +422,7 @@ mod tests {
         }
         let (first, done) = asked.try_recv().unwrap();
         assert!(first == proc("job", 3) && asked.try_recv().is_err());
-        peers.iter().for_each(|peer| gets.peer_over(&mut test.cx, *peer));
+        peers.iter().for_each(|peer| gets.peer_over(&mut test.cx, &jobs, *peer));
         let late = test.connect(&proc("job", 0));
         let caller = ask(&mut test, &mut gets, &jobs, late);
         let (_, anew) = asked.try_recv().expect("the host is asked anew");
@@ -510,8 +482,69 @@ mod tests {
         commit(&mut test, &mut jobs, &mut gets, 0, "k", Scope::GLOBAL);
         assert_eq!(test.replies(), [(wanted, Reply::Value(Value::from(0u32)))]);
         assert_eq!(LOOKS.get(), 1);
-        peers.iter().for_each(|peer| gets.peer_over(&mut test.cx, *peer));
+        peers.iter().for_each(|peer| gets.peer_over(&mut test.cx, &jobs, *peer));
+        while let Some(Slice::Gets) = test.cx.slices.pop_front() {
+            gets.slice(&mut test.cx, &jobs);
+        }
         assert!(gets.waiting.is_empty() && gets.by_proc.is_empty() && gets.by_peer.is_empty());
         assert!(!test.cx.awaited.has(&proc("job", 1)));
+    }
+
+    #[test]
+    fn what_many_wait_for_is_answered_in_slices() {
+        const MANY: usize = 3 * SLICE;
+        let nothing = Reply::Done(Status::ERR_NOT_FOUND);
+        for end in ["posted", "gone", "left", "over"] {
+            let (mut test, mut jobs, mut gets) = bench(NoHost);
+            let peer = test.connect(&proc("job", 0));
+            for _ in 0..MANY {
+                let caller = test.request(peer);
+                gets.get(&mut test.cx, &jobs, caller, proc("job", 1), Some(key("k")), &[]);
+            }
+            match end {
+                "posted" => commit(&mut test, &mut jobs, &mut gets, 1, "k", Scope::GLOBAL),
+                "gone" => gets.process_gone(&mut test.cx, &jobs, &proc("job", 1)),
+                "left" => gets.peer_over(&mut test.cx, &jobs, peer),
+                _ => gets.job_over(&mut test.cx, &jobs, &proc("job", 1).nspace),
+            }
+            assert_eq!(gets.waiting.len(), MANY - SLICE, "{end}");
+            // What comes meanwhile does not push in, and an end later does not take away what was posted before.
+            gets.process_gone(&mut test.cx, &jobs, &proc("job", 1));
+            assert_eq!(gets.waiting.len(), MANY - SLICE, "{end}");
+            let mut slices = 0;
+            while let Some(Slice::Gets) = test.cx.slices.pop_front() {
+                slices += 1;
+                gets.slice(&mut test.cx, &jobs);
+            }
+            let replies = test.replies();
+            let all_are = |wanted: Reply| replies.iter().all(|(_, reply)| *reply == wanted);
+            match end {
+                "posted" => assert!(all_are(Reply::Value(Value::from(1u32))) && replies.len() == MANY),
+                "left" => assert!(replies.is_empty()),
+                _ => assert!(all_are(nothing.clone()) && replies.len() == MANY),
+            }
+            assert!((2..=4).contains(&slices) && gets.open() == 0, "{end}: {slices} slices");
+            assert!(test.advance(Duration::from_secs(3600)).is_empty(), "no deadline is left behind");
+        }
+    }
+
+    #[test]
+    fn large_answers_are_given_a_few_at_a_time() {
+        let (mut test, mut jobs, mut gets) = bench(NoHost);
+        let peer = test.connect(&proc("job", 0));
+        for _ in 0..100 {
+            let caller = test.request(peer);
+            gets.get(&mut test.cx, &jobs, caller, proc("job", 1), Some(key("k")), &[]);
+        }
+        let entry = Posted { scope: Scope::GLOBAL, key: key("k"), value: Value::from(vec![0u8; 1 << 20]) };
+        jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
+        posted(&mut test, &jobs, &mut gets);
+        assert_eq!(test.replies().len(), 1);
+        let mut answered = 1;
+        while let Some(Slice::Gets) = test.cx.slices.pop_front() {
+            gets.slice(&mut test.cx, &jobs);
+            answered += test.replies().len();
+        }
+        assert_eq!((answered, gets.open()), (100, 0));
     }
 }

@@ -93,7 +93,7 @@ impl Router {
         self.ended(proc, true);
         if is_missed {
             self.not_coming(proc);
-            self.gets.process_gone(&mut self.cx, proc);
+            self.gets.process_gone(&mut self.cx, &self.jobs, proc);
         }
         self.process_left(&proc.nspace);
     }

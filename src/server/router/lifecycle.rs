@@ -36,7 +36,7 @@ impl Router {
 
     /// A peer asks nothing and hears nothing any more.
     pub(in crate::server) fn peer_over(&mut self, peer: PeerId) {
-        self.gets.peer_over(&mut self.cx, peer);
+        self.gets.peer_over(&mut self.cx, &self.jobs, peer);
         self.commits.peer_over(peer);
         self.queries.peer_over(peer);
         self.outputs.peer_over(&mut self.cx, peer);
@@ -51,7 +51,7 @@ impl Router {
     pub(in crate::server) fn process_gone(&mut self, proc: &Proc) {
         self.not_coming(proc);
         self.groups.process_gone(below!(self), proc);
-        self.gets.process_gone(&mut self.cx, proc);
+        self.gets.process_gone(&mut self.cx, &self.jobs, proc);
     }
 
     /// A process has said that it is done.
@@ -82,7 +82,7 @@ impl Router {
         self.cleanups.job_over(&mut self.cx, nspace);
         self.collectives.job_over(&mut self.cx, &mut self.jobs, nspace);
         self.groups.job_over(below!(self), nspace);
-        self.gets.job_over(&mut self.cx, nspace);
+        self.gets.job_over(&mut self.cx, &self.jobs, nspace);
         self.connections.job_over(nspace);
         self.outputs.job_over(nspace);
         self.cx.accounts.forget(nspace);

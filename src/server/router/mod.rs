@@ -204,6 +204,7 @@ impl Router {
     /// Does some more of long work.
     pub(in crate::server) fn slice(&mut self, slice: Slice) {
         match slice {
+            Slice::Gets => self.gets.slice(&mut self.cx, &self.jobs),
             Slice::Commit(number) => self.commits.slice(&mut self.cx, &mut self.jobs, number),
             Slice::Absorption(number) => {
                 let absorbed = self.absorptions.slice(&mut self.cx, &mut self.jobs, number);

@@ -1,0 +1,221 @@
+//! Sweeps: look-ups that one event is about, looked at again or ended so many at a time.
+//!
+//! Many thousands may wait for one process, or one may have asked as many. An event about them is kept as a sweep,
+//! which goes through them in the order of the index. Sweeps have their turns one after another, so what is posted
+//! before a process ends is found by whoever waits for it. Look-ups that come after an end know of it and are left out;
+//! what is posted again before anybody has looked is looked at once.
+use std::collections::{BTreeSet, VecDeque};
+
+use super::question::Found;
+use super::{ByProc, Gets};
+use crate::data::{Key, Nspace, Proc, Rank, Status};
+use crate::server::ctx::Ctx;
+use crate::server::ctx::slices::Slice;
+use crate::server::jobs::Jobs;
+
+/// Look-ups that one step is over with, where their answers are small.
+pub const SLICE: usize = 256;
+/// Look-ups after which others of the same step wait for a slice.
+const FEW: usize = 32;
+/// Bytes of an answer that count as one look-up.
+const ANSWER: usize = 4 << 10;
+
+/// Place in the index of look-ups.
+#[derive(Clone, Debug)]
+struct Place {
+    proc: Proc,
+    key: Option<Key>,
+    number: u64,
+}
+
+impl Place {
+    /// The first look-up behind this place.
+    fn next(&self, index: &ByProc) -> Option<Place> {
+        for (proc, by_key) in index.range::<Proc, _>(&self.proc..) {
+            let is_of_it = *proc == self.proc;
+            let from = if is_of_it { &self.key } else { &None };
+            for (key, numbers) in by_key.range::<Option<Key>, _>(from..) {
+                let after = if is_of_it && *key == self.key { self.number + 1 } else { 0 };
+                if let Some(number) = numbers.range(after..).next() {
+                    return Some(Place { proc: proc.clone(), key: key.clone(), number: *number });
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Look-ups that an event is about.
+#[derive(Clone, Copy, Debug)]
+enum Reach {
+    /// Those of one key of a process, or of anything of it.
+    Key,
+    /// All of a process.
+    Proc,
+    /// All of a namespace.
+    Job,
+}
+
+/// Act that an event brings to each of them.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// It is looked at again.
+    Look,
+    /// It is looked at again, and ends where this process has posted its key for other nodes alone or in vain.
+    Posted(Proc),
+    /// It is looked at again, and ends with this status; only where it asks for what there is, if that was fetched.
+    Fetched { status: Status, at_once: bool },
+    /// It ends with this status.
+    End(Status),
+}
+
+/// Look-ups that are gone through.
+#[derive(Debug)]
+enum Sweep {
+    /// Those behind a place, up to the number of the last one that is meant; unknown before it begins where that is
+    /// whatever waits by then.
+    Waiting { place: Place, reach: Reach, upto: Option<u64>, act: Act },
+    /// Those of a peer that is gone: nobody is answered.
+    Forgotten(BTreeSet<u64>),
+}
+
+/// Sweeps under way.
+#[derive(Debug, Default)]
+pub struct Sweeps {
+    waiting: VecDeque<Sweep>,
+    /// Keys of processes that were posted and not looked at since.
+    posted: BTreeSet<(Proc, Option<Key>)>,
+    has_slice: bool,
+}
+
+impl Sweeps {
+    /// Adds what waits for a key of a process, or for anything of it: it was posted.
+    pub fn posted(&mut self, of: &Proc, key: Option<Key>, by: &Proc) {
+        if self.posted.insert((of.clone(), key.clone())) {
+            let place = Place { proc: of.clone(), key, number: 0 };
+            self.add(place, Reach::Key, None, Act::Posted(by.clone()));
+        }
+    }
+
+    /// Adds what is about a process and has come by now, up to a number.
+    pub fn of_proc(&mut self, proc: Proc, upto: u64, act: Act) {
+        self.add(Place { proc, key: None, number: 0 }, Reach::Proc, Some(upto), act);
+    }
+
+    /// Adds what is about a namespace and has come by now, up to a number.
+    pub fn of_job(&mut self, nspace: Nspace, upto: u64, act: Act) {
+        self.add(Place { proc: Proc::new(nspace, Rank(0)), key: None, number: 0 }, Reach::Job, Some(upto), act);
+    }
+
+    fn add(&mut self, place: Place, reach: Reach, upto: Option<u64>, act: Act) {
+        self.waiting.push_back(Sweep::Waiting { place, reach, upto, act });
+    }
+
+    /// Adds the look-ups of a peer that is gone.
+    pub fn forget(&mut self, numbers: BTreeSet<u64>) {
+        self.waiting.push_back(Sweep::Forgotten(numbers));
+    }
+
+    /// Returns the number of those under way.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl Gets {
+    /// Goes through what was added: at once, or with the next slice where there is one to come.
+    pub(super) fn sweep(&mut self, cx: &mut Ctx, jobs: &Jobs) {
+        if self.sweeps.has_slice {
+            return;
+        }
+        let mut left = SLICE;
+        while left > 0
+            && let Some(sweep) = self.sweeps.waiting.pop_front()
+        {
+            let cost = match sweep {
+                Sweep::Waiting { place, reach, upto, act } => {
+                    if upto.is_none() {
+                        self.sweeps.posted.remove(&(place.proc.clone(), place.key.clone()));
+                    }
+                    let upto = upto.unwrap_or(self.last);
+                    match place.next(&self.by_proc).filter(|next| is_within(&place, reach, next)) {
+                        Some(next) => {
+                            let is_meant = next.number <= upto;
+                            let cost = if is_meant { self.act(cx, jobs, next.number, &act) } else { 1 };
+                            let rest = Sweep::Waiting { place: next, reach, upto: Some(upto), act };
+                            self.sweeps.waiting.push_front(rest);
+                            cost
+                        }
+                        None => 0,
+                    }
+                }
+                Sweep::Forgotten(mut numbers) => match numbers.pop_first() {
+                    Some(number) => {
+                        self.forget_one(cx, number);
+                        self.sweeps.waiting.push_front(Sweep::Forgotten(numbers));
+                        1
+                    }
+                    None => 0,
+                },
+            };
+            left = left.saturating_sub(cost);
+        }
+        if SLICE - left > FEW || !self.sweeps.waiting.is_empty() {
+            self.sweeps.has_slice = true;
+            cx.slice(Slice::Gets);
+        }
+    }
+
+    /// Goes on with what is under way.
+    pub fn slice(&mut self, cx: &mut Ctx, jobs: &Jobs) {
+        self.sweeps.has_slice = false;
+        self.sweep(cx, jobs);
+    }
+
+    /// Does what an event means for one look-up. Returns its cost, in look-ups.
+    fn act(&mut self, cx: &mut Ctx, jobs: &Jobs, number: u64, act: &Act) -> usize {
+        if let (Act::Fetched { .. }, Some(wait)) = (act, self.waiting.get_mut(&number)) {
+            wait.question.directives.refresh = false;
+        }
+        let Some(question) = self.waiting.get(&number).map(|wait| &wait.question) else { return 1 };
+        let looks = !matches!(act, Act::End(_)) && !question.wants_newer(jobs);
+        if looks {
+            #[cfg(test)]
+            super::tests::LOOKS.set(super::tests::LOOKS.get() + 1);
+            if let Ok(found) = question.look(cx, jobs) {
+                let cost = 1 + size(&found) / ANSWER;
+                self.end_one(cx, number, Ok(found));
+                return cost;
+            }
+        }
+        let end = match act {
+            Act::Look => None,
+            Act::Posted(by) if question.proc != *by => None,
+            Act::Posted(_) => {
+                question.failure(jobs).or_else(|| question.is_hidden(jobs).then_some(Status::ERR_NOT_FOUND))
+            }
+            Act::Fetched { status, at_once } => (!at_once || question.is_at_once()).then_some(*status),
+            Act::End(status) => Some(*status),
+        };
+        if let Some(status) = end {
+            self.end_one(cx, number, Err(status));
+        }
+        1
+    }
+}
+
+/// Returns whether the place behind another one is still within what an event is about.
+fn is_within(place: &Place, reach: Reach, next: &Place) -> bool {
+    match reach {
+        Reach::Key => next.proc == place.proc && next.key == place.key,
+        Reach::Proc => next.proc == place.proc,
+        Reach::Job => next.proc.nspace == place.proc.nspace,
+    }
+}
+
+fn size(found: &Found) -> usize {
+    match found {
+        Found::One(value) => value.size(),
+        Found::All(infos) => infos.iter().map(|info| info.value.size()).sum(),
+    }
+}

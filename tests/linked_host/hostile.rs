@@ -152,11 +152,11 @@ fn who_has_much_waiting_is_refused_more() {
 
 #[test]
 fn what_fences_hold_is_given_back_when_their_time_is_over() {
-    let cluster = frugal(16 << 20);
+    let cluster = frugal(4 << 20);
     let job = cluster.job("job", &[0, 0]);
     let mut alone = job.peer(0);
     let pair = [job.proc(0), job.proc(1)];
-    let info = [Info::new("much", Value::string(vec![b'x'; 3 << 20])), Info::new("pmix.timeout", 1u32)];
+    let info = [Info::new("much", Value::string(vec![b'x'; 700 << 10])), Info::new("pmix.timeout", 1u32)];
     for _ in 0..3 {
         assert_eq!(alone.status(Request::Fence { procs: pair.to_vec(), info: info.to_vec() }), Status::ERR_TIMEOUT);
     }
@@ -305,6 +305,11 @@ fn what_would_take_long_in_one_step_is_refused() {
     assert_eq!(peer.get(&job.proc(0), "large", &[]), Ok(Value::from(large)), "by its name it is to be had");
     let fence = |count: usize| Request::Fence { procs: vec![job.proc(0); count], info: Vec::new() };
     assert_eq!([fence(8192), fence(8193)].map(|fence| peer.status(fence)), [OK, Status::ERR_OUT_OF_RESOURCE]);
+    let with = |bytes: usize| {
+        let info = vec![Info::new("why", "x".repeat(bytes).as_str())];
+        Request::Fence { procs: vec![job.proc(0)], info }
+    };
+    assert_eq!([1 << 20, 3 << 20].map(|bytes| peer.status(with(bytes))), [OK, Status::ERR_OUT_OF_RESOURCE]);
     let keys = |count: usize| vec![Text::new("key").unwrap(); count];
     let look_up = |count| Request::Forward(Forward::Lookup { keys: keys(count), info: Vec::new() });
     assert_eq!(peer.status(look_up(8192)), Status::ERR_NOT_FOUND);

@@ -535,15 +535,16 @@ impl Collectives {
         self.fail_one(cx, jobs, id, Status::ERR_TIMEOUT, "the time limit has passed");
         if let Some(tracker) = self.complete.get_mut(&id) {
             let here = tracker.local.here;
-            if tracker.is_preparing {
-                // Who waits is told now. The host hears of this one all the same, before the next of that signature.
-                complete::tell(cx, tracker, &Reply::Done(Status::ERR_TIMEOUT));
-                tracker.limit = Some(cx.timers.set(cx.now() + AGAIN, Deadline::Collective(id)));
-                return;
-            }
             if tracker.on_loss == OnLoss::Optional && !std::mem::replace(&mut tracker.is_late, true) {
                 // Another node may be about to go on without those that have not come there.
                 tracker.limit = Some(cx.timers.set(cx.now() + FOR_THE_HOST, Deadline::Collective(id)));
+                return;
+            }
+            if tracker.is_preparing {
+                // Who waits is told now. The host hears of this one all the same, before the next of that signature.
+                complete::tell(cx, tracker, &Reply::Done(Status::ERR_TIMEOUT));
+                tracker.is_given_up = true;
+                tracker.limit = Some(cx.timers.set(cx.now() + AGAIN, Deadline::Collective(id)));
                 return;
             }
             trace!("fence {}: all {here} processes here have come; the host does not answer in time", id.0);

@@ -60,6 +60,8 @@ pub struct Tracker {
     pub sent: Sent,
     /// True while its part is prepared for the host by a thread.
     pub is_preparing: bool,
+    /// True if its time limit has passed meanwhile, and who waits was told.
+    pub is_given_up: bool,
 }
 
 /// A failure of this node's part, for the host and through it for other nodes.
@@ -98,6 +100,7 @@ impl Tracker {
             changed: true,
             sent: Sent::new(),
             is_preparing: false,
+            is_given_up: false,
         }
     }
 

@@ -4,6 +4,7 @@
 //! state's number. The reactor has the router run one slice a turn, the oldest first. What takes several slices ends as
 //! any step does: with an answer, or with nothing where who asked is gone.
 use super::Ctx;
+use super::ids::TrackerId;
 
 /// Work that goes on, with the number of the state that its room keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,10 @@ pub enum Slice {
     Absorption(u64),
     /// Look-ups are answered that wait for one thing.
     Gets,
+    /// Data that members give for a group is stored.
+    Construct(TrackerId),
+    /// Data that members give for a group that they came to alone is stored.
+    Assembly(u64),
 }
 
 impl Ctx {

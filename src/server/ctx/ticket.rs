@@ -34,6 +34,10 @@ pub enum Ticket {
     DirectModex(Proc, u64, Result<Vec<u8>, Status>),
     /// A thread has prepared this node's part of a fence.
     Contribution(TrackerId),
+    /// A thread has prepared what members of a group bring.
+    Bringing(TrackerId),
+    /// A thread has prepared what a process brings that came alone to make a group.
+    SingleBringing(u64),
     /// A thread has decoded data of other nodes, with the number of its absorption.
     Decoded(u64),
     /// The host has answered a query, by its number.

@@ -11,10 +11,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::MAX_OPEN;
+use super::bringing::{self, Bringing, Place};
 use super::construct::{self, Constructs};
 use super::floor::Floor;
 use super::make;
 use super::part::{Part, added};
+use super::sharing::Sharing;
 use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Infos, Reply};
@@ -56,13 +58,22 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Makes the group, and answers those of this node.
-    pub fn end(self, floor: &mut Floor<'_>, result: Result<Said, Status>) {
-        let Assembly { part, answer: (status, infos), singles, led } = self;
-        let made = result.and_then(|said| match &said.failure {
+    /// Begins to store what members here have given, if all have come.
+    ///
+    /// # Errors
+    /// The status with which it has failed on another node, or `ERR_NOT_SUPPORTED` without a context id that is required.
+    pub fn share(&self, result: Result<Said, Status>) -> Result<(Sharing, Said), Status> {
+        let said = result?;
+        match &said.failure {
             Some(failure) => Err(failure.status),
-            None => make::assembled(floor, &part, status, &infos, &said),
-        });
+            None => Ok((make::share(&self.part, &self.answer.1)?, said)),
+        }
+    }
+
+    /// Makes the group, where all that members have given is stored, and answers those of this node.
+    pub fn end(self, floor: &mut Floor<'_>, shared: Result<Said, Status>) {
+        let Assembly { part, answer: (status, infos), singles, led } = self;
+        let made = shared.map(|said| make::assembled(floor, &part, status, &infos, &said));
         let reply = made.unwrap_or_else(Reply::Done);
         singles.into_iter().for_each(|caller| floor.cx.answer(caller, reply.clone()));
         for tracker in led {
@@ -79,6 +90,8 @@ pub struct Singles {
     by_group: BTreeMap<Nspace, BTreeMap<Proc, u64>>,
     /// The groups that a process has come to.
     groups_of: BTreeMap<Proc, BTreeSet<Nspace>>,
+    /// Data for the host that threads prepare.
+    bringing: BTreeMap<u64, Place>,
     last: u64,
 }
 
@@ -96,7 +109,8 @@ impl Singles {
     /// Returns whether nobody waits.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.by_group.is_empty() && self.groups_of.is_empty()
+        let is_waiting = !self.waiting.is_empty() || !self.bringing.is_empty();
+        !is_waiting && self.by_group.is_empty() && self.groups_of.is_empty()
     }
 
     fn add(&mut self, number: u64, single: Single) {
@@ -149,20 +163,44 @@ impl Singles {
         };
         let mut part = Part::new(id);
         part.joined(&proc, procs, &info);
-        let data = match make::data(floor.cx, floor.jobs, std::slice::from_ref(&proc), &part) {
-            Ok(data) => data,
-            Err(status) => return floor.cx.answer_status(caller, Err(status)),
-        };
         self.last += 1;
         let number = self.last;
         let limit = info.time_limit().flatten();
         let limit = limit.map(|limit| floor.cx.set_deadline(limit, Deadline::Single(number)));
+        let alone = std::slice::from_ref(&proc);
+        let bringing = Bringing::begin(floor.cx, floor.jobs, alone, &part, move || Ticket::SingleBringing(number));
+        let data = bringing.is_none().then(|| bringing::data(floor.cx, floor.jobs, alone, &part));
+        self.add(number, Single { proc, caller, leaders, info, part, limit, at_host: true });
+        self.bringing.extend(bringing.map(|place| (number, place)));
+        if let Some(data) = data {
+            self.ask(floor, number, data);
+        }
+    }
+
+    /// A thread has prepared what a process that came alone brings.
+    pub fn brought(&mut self, floor: &mut Floor<'_>, number: u64) {
+        let Some(place) = self.bringing.remove(&number) else { return };
+        let Some(single) = self.waiting.get(&number) else { return bringing::give_up(floor.jobs, &place) };
+        let alone = std::slice::from_ref(&single.proc);
+        let data = bringing::finish(floor.cx, floor.jobs, &place, alone, &single.part);
+        self.ask(floor, number, data);
+    }
+
+    /// Asks the host about a process that came alone, with what it brings.
+    fn ask(&mut self, floor: &mut Floor<'_>, number: u64, data: Result<Vec<u8>, Status>) {
+        let Some(Single { proc, info, leaders, part, .. }) = self.waiting.get(&number) else { return };
+        let data = match data {
+            Ok(data) => data,
+            Err(status) => return self.end(floor, number, status),
+        };
         // Only the host can end it for others; so it hears of the time limit, too, and of who this is.
         let ours = [keys::GROUP_ID, keys::GROUP_INFO];
         let mut told: Vec<Info> =
             info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect();
         told.extend([Info::new(keys::PROCID, proc.clone()), Info::new(keys::GROUP_ENDPT_DATA, data)]);
-        self.add(number, Single { proc, caller, leaders, info, part, limit, at_host: true });
+        // A leader names itself, and an added process nobody.
+        let procs = leaders.map(|_| std::slice::from_ref(proc)).unwrap_or_default();
+        let operation = Operation::Construct(part.group.clone());
         construct::ask_host(floor.cx, &operation, procs, &told, move |result| Ticket::Single(number, result));
     }
 
@@ -220,7 +258,9 @@ impl Singles {
         id: &Nspace,
         (status, mut infos): Infos,
     ) -> (Assembly, Brought) {
-        let singles = self.take(id, |_| true);
+        // One whose data is still prepared is unknown to the host, and asks it after this.
+        let asked = self.numbers(id, |_| true).into_iter().filter(|number| !self.bringing.contains_key(number));
+        let singles: Vec<Single> = asked.collect::<Vec<u64>>().into_iter().filter_map(|it| self.remove(it)).collect();
         let led = constructs.take_led(floor, id);
         let parts = singles.iter().map(|single| &single.part).chain(led.iter().map(|(_, part)| part));
         let part = Part::merged(id, parts);

@@ -12,11 +12,13 @@
 //! others elect another one.
 use std::collections::BTreeMap;
 
+use super::bringing::{self, Bringing, Place};
 use super::election::Election;
 use super::floor::Floor;
 use super::make;
 use super::message::{self, Message};
 use super::part::{Part, added};
+use super::sharing::Sharing;
 use super::vote::Subject;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
@@ -28,6 +30,7 @@ use crate::server::collective::signature::{Operation, Signature};
 use crate::server::collective::tracker::{FailureNotice, Tracker};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
+use crate::server::ctx::slices::Slice;
 use crate::server::ctx::ticket::{Ticket, TrackerId};
 use crate::store::exchange::Failure;
 use crate::trace;
@@ -65,10 +68,21 @@ pub enum Answered {
     LeftToServer(TrackerId),
 }
 
+/// A group that is made when what members here have given is stored.
+#[derive(Debug)]
+struct Shared {
+    sharing: Sharing,
+    infos: Vec<Info>,
+    said: Said,
+}
+
 /// Constructs and destructs under way.
 #[derive(Debug, Default)]
 pub struct Constructs {
     parts: BTreeMap<TrackerId, Part>,
+    /// Data for the host that threads prepare.
+    bringing: BTreeMap<TrackerId, Place>,
+    sharing: BTreeMap<TrackerId, Shared>,
 }
 
 impl Constructs {
@@ -146,9 +160,45 @@ impl Constructs {
         if !needs_host {
             return self.done(floor, id, &[], Said::default());
         }
+        if !constructs {
+            return self.ask(floor, id, None);
+        }
         let come: Vec<Proc> = tracker.arrived.procs().collect();
+        match Bringing::begin(floor.cx, floor.jobs, &come, part, move || Ticket::Bringing(id)) {
+            Some(place) => {
+                tracker.is_preparing = true;
+                self.bringing.insert(id, place);
+            }
+            None => {
+                let data = bringing::data(floor.cx, floor.jobs, &come, part);
+                self.ask(floor, id, Some(data));
+            }
+        }
+    }
+
+    /// A thread has prepared what members of this node bring.
+    pub fn brought(&mut self, floor: &mut Floor<'_>, id: TrackerId) {
+        let Some(place) = self.bringing.remove(&id) else { return };
+        let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else {
+            return bringing::give_up(floor.jobs, &place);
+        };
+        tracker.is_preparing = false;
+        if tracker.is_given_up {
+            // Nobody here becomes a member any more; the other nodes are to hear of it.
+            bringing::give_up(floor.jobs, &place);
+            return floor.collectives.fail_complete(floor.cx, floor.jobs, id, Status::ERR_TIMEOUT);
+        }
+        let come: Vec<Proc> = tracker.arrived.procs().collect();
+        let data = bringing::finish(floor.cx, floor.jobs, &place, &come, part);
+        self.ask(floor, id, Some(data));
+    }
+
+    /// Asks the host, with what members of this node bring.
+    fn ask(&mut self, floor: &mut Floor<'_>, id: TrackerId, data: Option<Result<Vec<u8>, Status>>) {
+        let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else { return };
+        let constructs = tracker.constructs(&part.group);
         let (signature, mut info) = (tracker.signature.clone(), tracker.info_for_host());
-        match constructs.then(|| make::data(floor.cx, floor.jobs, &come, part)).transpose() {
+        match data.transpose() {
             Ok(data) => info.extend(data.map(|data| Info::new(keys::GROUP_ENDPT_DATA, data))),
             Err(status) => return floor.collectives.fail_complete(floor.cx, floor.jobs, id, status),
         }
@@ -212,7 +262,7 @@ impl Constructs {
     /// All members have come, on all nodes.
     fn done(&mut self, floor: &mut Floor<'_>, id: TrackerId, infos: &[Info], said: Said) {
         let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else { return };
-        let (destructs, excused) = (!tracker.constructs(&part.group), tracker.excused.clone());
+        let destructs = !tracker.constructs(&part.group);
         let reply = match &said.failure {
             Some(Failure { status, gone }) => {
                 trace!("meeting {} of a group has failed on another node with {status}; gone: {gone:?}", id.0);
@@ -225,9 +275,40 @@ impl Constructs {
                 floor.registry.disband(&part.group);
                 Reply::Done(Status::SUCCESS)
             }
-            None => make::group(floor, part, &excused, infos, &said).unwrap_or_else(Reply::Done),
+            None => {
+                return match make::share(part, infos) {
+                    Ok(sharing) => self.share(floor, id, Shared { sharing, infos: infos.to_vec(), said }),
+                    Err(status) => self.finish(floor, id, &Reply::Done(status)),
+                };
+            }
         };
         self.finish(floor, id, &reply);
+    }
+
+    /// Stores some of what members here have given, and makes the group when all of it is stored.
+    fn share(&mut self, floor: &mut Floor<'_>, id: TrackerId, mut shared: Shared) {
+        let reply = match shared.sharing.step(floor) {
+            Ok(false) => {
+                self.sharing.insert(id, shared);
+                return floor.cx.slice(Slice::Construct(id));
+            }
+            Ok(true) => {
+                let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else {
+                    return;
+                };
+                let excused = tracker.excused.clone();
+                make::group(floor, part, &excused, &shared.infos, &shared.said)
+            }
+            Err(status) => Reply::Done(status),
+        };
+        self.finish(floor, id, &reply);
+    }
+
+    /// Goes on with what members here have given.
+    pub fn slice(&mut self, floor: &mut Floor<'_>, id: TrackerId) {
+        if let Some(shared) = self.sharing.remove(&id) {
+            self.share(floor, id, shared);
+        }
     }
 
     fn finish(&mut self, floor: &mut Floor<'_>, id: TrackerId, reply: &Reply) {
@@ -235,15 +316,25 @@ impl Constructs {
         floor.collectives.finish(floor.cx, floor.jobs, id, reply);
     }
 
+    /// Returns whether nothing is under way.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.bringing.is_empty() && self.sharing.is_empty()
+    }
+
     /// Forgets the part of a tracker that has ended.
     pub fn over(&mut self, floor: &mut Floor<'_>, id: TrackerId) {
         self.parts.remove(&id);
+        self.sharing.remove(&id);
         floor.votes.close(&Subject::Construct(id));
     }
 
     /// Takes out the constructs of a group whose leaders add members, and which wait for the host.
     pub fn take_led(&mut self, floor: &mut Floor<'_>, id: &Nspace) -> Vec<(TrackerId, Part)> {
-        let is_led = |number: &TrackerId| self.parts.get(number).is_some_and(|part| !part.added.is_empty());
+        let is_led = |number: &TrackerId| {
+            let adds = self.parts.get(number).is_some_and(|part| !part.added.is_empty());
+            adds && !self.bringing.contains_key(number)
+        };
         let constructs = floor.collectives.complete(id).filter(|tracker| tracker.constructs(id));
         let led: Vec<TrackerId> = constructs.map(|tracker| tracker.id).filter(is_led).collect();
         led.into_iter().filter_map(|number| self.parts.remove_entry(&number)).collect()

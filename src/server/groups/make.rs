@@ -5,44 +5,13 @@ use super::floor::Floor;
 use super::message::{self, Message};
 use super::part::Part;
 use super::registry::Group;
+use super::sharing::Sharing;
 use crate::collect_small::collect_small;
-use crate::data::{Info, InfoList, Nspace, Proc, Scope, Status, Value, keys};
-use crate::message::{Posted, Reply};
-use crate::server::collective::brought::{Brought, in_context};
-use crate::server::collective::exchange::{self, Said};
-use crate::server::ctx::Ctx;
+use crate::data::{Info, InfoList, Nspace, Proc, Status, Value, keys};
+use crate::message::Reply;
+use crate::server::collective::brought::Brought;
+use crate::server::collective::exchange::Said;
 use crate::server::ctx::proc_set::ProcSet;
-use crate::server::jobs::Jobs;
-use crate::store::exchange::{self as encoding, RankData};
-use crate::trace;
-
-/// Collects what members of this node have posted, and given for the group: the latter with the scope INTERNAL, and so
-/// the order that they want the members to have.
-///
-/// # Errors
-/// The status of data that cannot be read, or `ERR_PACK_FAILURE`.
-pub fn data(cx: &Ctx, jobs: &Jobs, members: &[Proc], part: &Part) -> Result<Vec<u8>, Status> {
-    let mut ranks = Vec::new();
-    for proc in members {
-        let posted = jobs.store(&proc.nspace).map(|store| store.outbound(proc.rank)).transpose();
-        let mut of = match posted.map_err(|e| e.status())? {
-            Some(posted) => exchange::carried(&proc.nspace, posted),
-            None => RankData { proc: proc.clone(), commits: 0, entries: Vec::new() },
-        };
-        let given = part.given.get(proc).into_iter().flatten().cloned();
-        let order = part
-            .final_orders
-            .get(proc)
-            .map(|order| Info::new(keys::GROUP_FINAL_MEMBERSHIP_ORDER, message::procs(order.clone())));
-        let given = given.chain(order);
-        of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: Scope::INTERNAL, key, value }));
-        ranks.push(of);
-    }
-    encoding::write(&exchange::sender(cx), ranks, None).map_err(|e| {
-        trace!("what members of a group have posted cannot be sent: {e}");
-        Status::ERR_PACK_FAILURE
-    })
-}
 
 /// Takes the data of other nodes out of what the host brings.
 pub fn take_brought(infos: &mut Vec<Info>) -> Brought {
@@ -53,18 +22,9 @@ pub fn take_brought(infos: &mut Vec<Info>) -> Brought {
 
 /// Makes a group of the processes that were to be in it and have arrived, on other nodes those of whom they have `said`
 /// so.
-///
-/// # Errors
-/// `ERR_NOT_SUPPORTED` without a context id that is required, and the status of data that cannot be stored.
-pub fn group(
-    floor: &mut Floor<'_>,
-    part: &Part,
-    excused: &BTreeSet<Proc>,
-    infos: &[Info],
-    said: &Said,
-) -> Result<Reply, Status> {
+pub fn group(floor: &mut Floor<'_>, part: &Part, excused: &BTreeSet<Proc>, infos: &[Info], said: &Said) -> Reply {
     let come: Option<BTreeSet<&Proc>> = (!said.come.is_empty()).then(|| collect_small(&said.come));
-    let (context, order) = share(floor, part, infos, said)?;
+    let order = wanted_order(floor, part, said);
     let wanted = floor.jobs.each(&part.order);
     let named = named_in(infos).map(ProcSet::from_iter);
     let is_in = |proc: &Proc| match floor.jobs.runs_here(proc) {
@@ -75,24 +35,15 @@ pub fn group(
     };
     let places: Vec<Proc> = wanted.iter().filter(|proc| is_in(proc)).cloned().collect();
     let status = if places.len() < wanted.len() { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
-    Ok(found(floor, part, context, in_order(places, &order), status))
+    found(floor, part, message::context_in(infos), in_order(places, &order), status)
 }
 
 /// Makes a group of the members that the host names.
-///
-/// # Errors
-/// As [`group`].
-pub fn assembled(
-    floor: &mut Floor<'_>,
-    part: &Part,
-    status: Status,
-    infos: &[Info],
-    said: &Said,
-) -> Result<Reply, Status> {
-    let (context, order) = share(floor, part, infos, said)?;
+pub fn assembled(floor: &mut Floor<'_>, part: &Part, status: Status, infos: &[Info], said: &Said) -> Reply {
+    let order = wanted_order(floor, part, said);
     let places = floor.jobs.each(&named_in(infos).unwrap_or_default());
     let status = if status == Status::ERR_PARTIAL_SUCCESS { status } else { Status::SUCCESS };
-    Ok(found(floor, part, context, in_order(places, &order), status))
+    found(floor, part, message::context_in(infos), in_order(places, &order), status)
 }
 
 /// Adds a group to those there are. Members that have died meanwhile are reported at once.
@@ -127,27 +78,28 @@ fn in_order(places: Vec<Proc>, order: &[Proc]) -> Vec<Proc> {
     ordered
 }
 
+/// Begins to store what members here have given for a group.
+///
+/// # Errors
+/// `ERR_NOT_SUPPORTED` without a context id that is required.
+pub fn share(part: &Part, infos: &[Info]) -> Result<Sharing, Status> {
+    if lacks_context(part, infos) {
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
+    Ok(Sharing::begin(part, message::context_in(infos)))
+}
+
 /// Returns whether a group lacks the context id that its members require.
 pub fn lacks_context(part: &Part, infos: &[Info]) -> bool {
     part.needs_context && message::context_in(infos).is_none()
 }
 
-/// Stores what members here have given. Returns the context id under which it is found, and the order that the members
-/// are to have: where several want one, that of the first of them by name counts, on every node.
-fn share(floor: &mut Floor<'_>, part: &Part, infos: &[Info], said: &Said) -> Result<(Option<u64>, Vec<Proc>), Status> {
-    if lacks_context(part, infos) {
-        return Err(Status::ERR_NOT_SUPPORTED);
-    }
-    let context = message::context_in(infos);
+/// Returns the order that the members are to have: where several want one, that of the first of them by name counts, on
+/// every node.
+fn wanted_order(floor: &Floor<'_>, part: &Part, said: &Said) -> Vec<Proc> {
     let mut orders = part.final_orders.clone();
     orders.extend(said.orders.iter().cloned());
-    for (proc, given) in part.given.iter().filter(|(_, given)| !given.is_empty()) {
-        let given = given.iter().map(|info| (info.key.clone(), info.value.clone()));
-        let entries = in_context(given, context, Scope::LOCAL)?;
-        floor.jobs.commit(floor.cx, proc.clone(), entries)?;
-    }
-    let order = orders.pop_first().map(|(_, order)| floor.jobs.each(&order));
-    Ok((context, order.unwrap_or_default()))
+    orders.pop_first().map(|(_, order)| floor.jobs.each(&order)).unwrap_or_default()
 }
 
 /// The members that the host names.

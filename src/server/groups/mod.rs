@@ -7,6 +7,7 @@
 //! | `bootstrap` | groups whose members do not all know each other |
 //! | `invite`, `guests` | groups that one process gathers: its side, and that of the processes it invites |
 //! | `said` | events that members raise in place of requests, on libraries that know none |
+//! | `bringing`, `sharing` | what its members have posted and given: for the other nodes, and for this one |
 //! | `make` | the moment a group comes to be |
 //! | `vote` | the one place where decisions of event handlers are counted |
 //! | `election`, `poll` | a leader in place of one that has died: on its node, and on the others |
@@ -23,6 +24,7 @@ use super::collective::tracker::FailureNotice;
 use super::ctx::Ctx;
 use super::ctx::event::Event;
 use super::ctx::peers::Caller;
+use super::ctx::slices::Slice;
 use super::ctx::ticket::TrackerId;
 use super::jobs::Jobs;
 use super::psets::ProcessSets;
@@ -33,6 +35,7 @@ use crate::message::{GroupCall, Infos, Request};
 use crate::trace;
 
 mod bootstrap;
+mod bringing;
 mod construct;
 mod election;
 mod floor;
@@ -44,6 +47,7 @@ mod part;
 mod poll;
 mod registry;
 mod said;
+mod sharing;
 #[cfg(test)]
 mod tests;
 mod vote;
@@ -57,6 +61,7 @@ pub use message::group_of;
 use poll::Polls;
 use registry::Registry;
 pub use said::words_of;
+use sharing::Sharing;
 use vote::{Subject, Votes};
 
 /// Most groups that processes of one job are in.
@@ -75,6 +80,8 @@ pub struct Groups {
     polls: Polls,
     /// Groups that are made when the data of other nodes is taken in.
     making: NumberMap<u64, Making>,
+    /// Groups that processes came to alone, and which are made when what is given for them is stored.
+    sharing: NumberMap<u64, (Box<Assembly>, Sharing, Said)>,
     last: u64,
 }
 
@@ -246,12 +253,50 @@ impl Groups {
 
     /// Data of other nodes is taken in, or cannot be: the group of that number is made, or fails.
     pub fn taken_in(&mut self, below: Below<'_>, number: u64, result: Result<Said, Status>) {
-        let floor = floor!(self, below);
         match self.making.remove(&number) {
-            Some(Making::Construct(id, infos)) => self.constructs.taken_in(floor, id, &infos, result),
-            Some(Making::Assembly(assembly)) => assembly.end(floor, result),
+            Some(Making::Construct(id, infos)) => {
+                self.constructs.taken_in(floor!(self, below), id, &infos, result);
+            }
+            Some(Making::Assembly(assembly)) => match assembly.share(result) {
+                Ok((sharing, said)) => self.share(below, number, (assembly, sharing, said)),
+                Err(status) => assembly.end(floor!(self, below), Err(status)),
+            },
             None => {}
         }
+    }
+
+    fn share(&mut self, below: Below<'_>, number: u64, (assembly, mut sharing, said): (Box<Assembly>, Sharing, Said)) {
+        let floor = floor!(self, below);
+        match sharing.step(floor) {
+            Ok(true) => assembly.end(floor, Ok(said)),
+            Ok(false) => {
+                floor.cx.slice(Slice::Assembly(number));
+                self.sharing.insert(number, (assembly, sharing, said));
+            }
+            Err(status) => assembly.end(floor, Err(status)),
+        }
+    }
+
+    /// Stores some more of what is given for a group that processes came to alone.
+    pub fn assembly_slice(&mut self, below: Below<'_>, number: u64) {
+        if let Some(shared) = self.sharing.remove(&number) {
+            self.share(below, number, shared);
+        }
+    }
+
+    /// Stores some more of what is given for a group that is constructed.
+    pub fn construct_slice(&mut self, below: Below<'_>, id: TrackerId) {
+        self.constructs.slice(floor!(self, below), id);
+    }
+
+    /// A thread has prepared what members of this node bring to a construct.
+    pub fn brought(&mut self, below: Below<'_>, id: TrackerId) {
+        self.constructs.brought(floor!(self, below), id);
+    }
+
+    /// A thread has prepared what a process brings that came alone.
+    pub fn single_brought(&mut self, below: Below<'_>, number: u64) {
+        self.singles.brought(floor!(self, below), number);
     }
 
     /// The host has given an invitation's group a context id, or not.

@@ -1,5 +1,6 @@
 //! The group's part of a collective that makes or ends it: what its participants bring.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::election::Election;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
@@ -23,7 +24,7 @@ pub struct Part {
     /// Attributes of each participant.
     pub infos: BTreeMap<Proc, Vec<Info>>,
     /// Data that each gives to be looked up by the others (`PMIX_GROUP_INFO`).
-    pub given: BTreeMap<Proc, Vec<Info>>,
+    pub given: BTreeMap<Proc, Arc<Vec<Info>>>,
     /// The order of the members in the end, by who has asked for it (`PMIX_GROUP_FINAL_MEMBERSHIP_ORDER`).
     pub final_orders: BTreeMap<Proc, Vec<Proc>>,
     /// The election of a leader, while one is under way.
@@ -65,7 +66,7 @@ impl Part {
             self.leader.get_or_insert_with(|| proc.clone());
         }
         let given = info.iter().filter(|info| info.key == keys::GROUP_INFO).filter_map(|info| info.value.as_array());
-        self.given.insert(proc.clone(), given.flat_map(|array| array.infos().cloned()).collect());
+        self.given.insert(proc.clone(), Arc::new(given.flat_map(|array| array.infos().cloned()).collect()));
         self.added.extend(added(info).unwrap_or_default());
         let order = info.find(keys::GROUP_FINAL_MEMBERSHIP_ORDER).and_then(|info| info.value.as_procs());
         self.final_orders.extend(order.map(|order| (proc.clone(), order)));

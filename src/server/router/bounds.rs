@@ -1,5 +1,6 @@
-//! Bounds of the lists in requests: each list is gone through in one step of the control thread.
-use crate::data::Proc;
+//! Bounds of requests: each list, and the attributes of a collective, are gone through in one step of the control
+//! thread.
+use crate::data::{Info, Proc};
 use crate::message::{Forward, GroupCall, Request};
 use crate::server::jobs::Jobs;
 
@@ -7,6 +8,27 @@ use crate::server::jobs::Jobs;
 const MAX_LISTED: usize = 8192;
 /// Processes that a request may name in any case; beyond them, twice as many as there are in all jobs.
 const FEW: usize = 8192;
+
+/// Bytes of attributes that a process may bring to a collective, data for a group among them: they are copied for
+/// others to have.
+const MAX_ATTRIBUTES: usize = 2 << 20;
+
+/// Returns whether a request, which came in so many bytes, has larger attributes than one step should copy.
+pub fn is_too_large(request: &Request, bytes: usize) -> bool {
+    let info: &[Info] = match request {
+        Request::Fence { info, .. } | Request::Connect { info, .. } | Request::Disconnect { info, .. } => info,
+        Request::Group { call, .. } => match call {
+            GroupCall::Construct { info, .. }
+            | GroupCall::Invite { info, .. }
+            | GroupCall::Destruct { info }
+            | GroupCall::Leave { info }
+            | GroupCall::Join { info, .. } => info,
+            GroupCall::Decide(_) => &[],
+        },
+        _ => &[],
+    };
+    bytes > MAX_ATTRIBUTES && info.iter().map(|info| info.value.size()).sum::<usize>() > MAX_ATTRIBUTES
+}
 
 /// Returns whether a request lists more than one step should go through.
 pub fn is_too_long(jobs: &Jobs, request: &Request) -> bool {

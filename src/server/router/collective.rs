@@ -74,6 +74,8 @@ impl Router {
         let Router { cx, jobs, collectives, fences, connections, groups, .. } = self;
         match ticket {
             Ticket::Contribution(id) => fences.prepared(cx, jobs, collectives, id),
+            Ticket::Bringing(id) => groups.brought(below!(self), id),
+            Ticket::SingleBringing(number) => groups.single_brought(below!(self), number),
             Ticket::Connect(id, result) => connections.answered(cx, jobs, collectives, id, result),
             Ticket::Group(id, result) => {
                 let making = groups.answered(below!(self), id, result);

@@ -129,6 +129,8 @@ impl Router {
             Ticket::Fence(id, result) => self.absorb(Purpose::Fence(id), result.map(Brought::Row)),
             Ticket::FailedFence(number, result) => self.absorb(Purpose::FailedFence(number), result.map(Brought::Row)),
             Ticket::Contribution(_)
+            | Ticket::Bringing(_)
+            | Ticket::SingleBringing(_)
             | Ticket::Connect(..)
             | Ticket::Group(..)
             | Ticket::Single(..)
@@ -204,6 +206,8 @@ impl Router {
     /// Does some more of long work.
     pub(in crate::server) fn slice(&mut self, slice: Slice) {
         match slice {
+            Slice::Construct(id) => self.groups.construct_slice(below!(self), id),
+            Slice::Assembly(number) => self.groups.assembly_slice(below!(self), number),
             Slice::Gets => self.gets.slice(&mut self.cx, &self.jobs),
             Slice::Commit(number) => self.commits.slice(&mut self.cx, &mut self.jobs, number),
             Slice::Absorption(number) => {
@@ -235,8 +239,9 @@ impl Router {
             trace!("{proc} has too many or too large requests waiting; another one is refused");
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
-        if role != Role::Program && bounds::is_too_long(&self.jobs, &request) {
-            trace!("{proc} lists too much in {}", request.kind());
+        let is_too_much = || bounds::is_too_long(&self.jobs, &request) || bounds::is_too_large(&request, bytes);
+        if role != Role::Program && is_too_much() {
+            trace!("{proc} asks for too much in {}", request.kind());
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let caller = Caller { peer, number };

@@ -1,0 +1,162 @@
+//! Bringing: what members of this node have posted and give for a group, encoded for the other nodes.
+//!
+//! Where that is large, a thread reads and encodes it. A member whose records have changed by then has not kept still
+//! while it makes a group: its data is read at once.
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::message;
+use super::part::Part;
+use crate::data::{Info, Nspace, Proc, Rank, Scope, Status, keys};
+use crate::message::Posted;
+use crate::server::collective::exchange;
+use crate::server::ctx::Ctx;
+use crate::server::ctx::ticket::Ticket;
+use crate::server::jobs::Jobs;
+use crate::server::jobs::store::Departing;
+use crate::store::exchange::{self as encoding, RankData, Sender};
+use crate::trace;
+
+/// Bytes from which on a thread does it; fewer in tests, so that simulated groups come to it.
+const LARGE: u64 = if cfg!(test) { 256 } else { 64 << 10 };
+
+/// Attributes that a member gives for its group, beside what it has posted.
+type Given = (Arc<Vec<Info>>, Option<Vec<Proc>>);
+
+/// Data that is to be encoded.
+#[derive(Debug)]
+pub struct Bringing {
+    sender: Sender,
+    members: Vec<(Proc, Given)>,
+    posted: Vec<(Nspace, Departing)>,
+    made: Option<Result<Vec<u8>, Status>>,
+}
+
+/// Place where a thread finds it, and leaves what it has made.
+pub type Place = Arc<Mutex<Option<Bringing>>>;
+
+impl Bringing {
+    /// Begins what a thread is to do, with a ticket that tells of its end. `None` where there is little to do, or this
+    /// cannot be done: then it is [read at once](data).
+    pub fn begin(
+        cx: &mut Ctx,
+        jobs: &mut Jobs,
+        members: &[Proc],
+        part: &Part,
+        ticket: impl FnOnce() -> Ticket + Send + 'static,
+    ) -> Option<Place> {
+        let mut ranks: BTreeMap<&Nspace, Vec<Rank>> = BTreeMap::new();
+        members.iter().for_each(|proc| ranks.entry(&proc.nspace).or_default().push(proc.rank));
+        let posted = |(nspace, ranks): (&&Nspace, &Vec<Rank>)| Some(jobs.store(nspace)?.outbound_bytes(ranks, false));
+        let given = members.iter().filter_map(|proc| part.given.get(proc)).map(|given| size(given)).sum::<usize>();
+        if ranks.iter().filter_map(posted).sum::<u64>() + given as u64 <= LARGE {
+            return None;
+        }
+        let mut begun = Bringing {
+            sender: exchange::sender(cx),
+            members: members.iter().map(|proc| (proc.clone(), given_by(part, proc))).collect(),
+            posted: Vec::new(),
+            made: None,
+        };
+        for (nspace, ranks) in ranks {
+            let Some(store) = jobs.store_mut(nspace) else { continue };
+            match store.departing(&ranks, false) {
+                Ok(departing) => begun.posted.push((nspace.clone(), departing)),
+                Err(e) => {
+                    trace!("what processes of {nspace} have posted is read at once: {e}");
+                    begun.end(jobs);
+                    return None;
+                }
+            }
+        }
+        let place = Arc::new(Mutex::new(Some(begun)));
+        let theirs = place.clone();
+        let worker = cx.offload("group", move || {
+            lock(&theirs).iter_mut().for_each(Bringing::make);
+            ticket()
+        });
+        if let Err(e) = worker {
+            trace!("no thread for what members of a group bring: {e}");
+            lock(&place).take().into_iter().for_each(|begun| _ = begun.end(jobs));
+            return None;
+        }
+        Some(place)
+    }
+
+    fn make(&mut self) {
+        let mut posted = BTreeMap::new();
+        for (nspace, departing) in &self.posted {
+            let Ok(outbound) = departing.read() else { return };
+            posted.extend(outbound.into_iter().map(|of| exchange::carried(nspace, of)).map(|of| (of.proc.clone(), of)));
+        }
+        let ranks = self.members.iter().map(|(proc, given)| with_given(proc, posted.remove(proc), given)).collect();
+        self.made = Some(encode(&self.sender, ranks));
+    }
+
+    /// Ends it. Returns what was made, unless it does not count.
+    fn end(self, jobs: &mut Jobs) -> Option<Result<Vec<u8>, Status>> {
+        let mut counts = true;
+        for (nspace, departing) in self.posted {
+            let store = jobs.store_mut(&nspace).filter(|store| store.is_of_this(&departing));
+            counts &= store.is_some_and(|store| store.end_departing(departing, self.made.is_some()));
+        }
+        self.made.filter(|_| counts)
+    }
+}
+
+/// Ends what a thread has done. Returns the data of these members, read now where it has changed meanwhile.
+///
+/// # Errors
+/// As [`data`].
+pub fn finish(cx: &Ctx, jobs: &mut Jobs, place: &Place, members: &[Proc], part: &Part) -> Result<Vec<u8>, Status> {
+    let made = lock(place).take().and_then(|begun| begun.end(jobs));
+    made.unwrap_or_else(|| data(cx, jobs, members, part))
+}
+
+/// Ends what a thread has done for nobody.
+pub fn give_up(jobs: &mut Jobs, place: &Place) {
+    lock(place).take().into_iter().for_each(|begun| _ = begun.end(jobs));
+}
+
+/// Collects what members of this node have posted, and given for the group: the latter with the scope INTERNAL, and so
+/// the order that they want the members to have.
+///
+/// # Errors
+/// The status of data that cannot be read, or `ERR_PACK_FAILURE`.
+pub fn data(cx: &Ctx, jobs: &Jobs, members: &[Proc], part: &Part) -> Result<Vec<u8>, Status> {
+    let mut ranks = Vec::new();
+    for proc in members {
+        let posted = jobs.store(&proc.nspace).map(|store| store.outbound(proc.rank)).transpose();
+        let posted = posted.map_err(|e| e.status())?.map(|posted| exchange::carried(&proc.nspace, posted));
+        ranks.push(with_given(proc, posted, &given_by(part, proc)));
+    }
+    encode(&exchange::sender(cx), ranks)
+}
+
+fn given_by(part: &Part, proc: &Proc) -> Given {
+    (part.given.get(proc).cloned().unwrap_or_default(), part.final_orders.get(proc).cloned())
+}
+
+fn with_given(proc: &Proc, posted: Option<RankData>, (given, order): &Given) -> RankData {
+    let mut of = posted.unwrap_or_else(|| RankData { proc: proc.clone(), commits: 0, entries: Vec::new() });
+    let order = order.clone().map(|order| Info::new(keys::GROUP_FINAL_MEMBERSHIP_ORDER, message::procs(order)));
+    let given = given.iter().cloned().chain(order);
+    of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: Scope::INTERNAL, key, value }));
+    of
+}
+
+fn encode(sender: &Sender, ranks: Vec<RankData>) -> Result<Vec<u8>, Status> {
+    encoding::write(sender, ranks, None).map_err(|e| {
+        trace!("what members of a group have posted cannot be sent: {e}");
+        Status::ERR_PACK_FAILURE
+    })
+}
+
+/// Bytes of attributes.
+pub fn size(given: &[Info]) -> usize {
+    given.iter().map(|info| info.value.size()).sum()
+}
+
+fn lock(place: &Place) -> std::sync::MutexGuard<'_, Option<Bringing>> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -26,6 +26,7 @@ pub mod names;
 mod number;
 mod posted;
 mod range;
+mod rank_set;
 mod records;
 mod scalar;
 mod scope;
@@ -37,6 +38,7 @@ mod tests;
 mod texts;
 mod types;
 mod value;
+mod waiting;
 
 /// Every other integer constant of the Standard, one module a group (`constants::persistence::PERSIST_APP`).
 pub mod constants {
@@ -52,9 +54,11 @@ pub use info::{App, ArchivedInfo, Info, InfoList, Pdata, Proc, Query, Rank};
 pub use number::{NumberError, decimal};
 pub use posted::Posted;
 pub use range::DataRange;
+pub use rank_set::{NoRankSet, RankSet};
 pub use records::{Envar, NodePid, ProcInfo, RegAttr, Regex2, Timeval};
 pub use scope::Scope;
 pub use stats::{DiskStats, NetStats, NodeStats, ProcStats, Real};
 pub use status::Status;
 pub use types::DataType;
 pub use value::{ArchivedValue, Value};
+pub use waiting::{Activity, WAITING, WaitReport, Waiting};

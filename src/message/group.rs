@@ -49,6 +49,18 @@ pub enum GroupCall {
 }
 
 impl GroupCall {
+    /// Returns the name of its kind, for the trace.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            GroupCall::Construct { .. } => "a group construct",
+            GroupCall::Destruct { .. } => "a group destruct",
+            GroupCall::Leave { .. } => "a group leave",
+            GroupCall::Invite { .. } => "a group invite",
+            GroupCall::Join { .. } => "a group join",
+            GroupCall::Decide(_) => "a group decision",
+        }
+    }
+
     /// Returns the attributes that say how the call is to be done.
     pub(crate) fn attributes(&self) -> &[Info] {
         match self {

@@ -174,13 +174,35 @@ impl Request {
             Request::JobControl { .. } => "job control",
             Request::Connect { .. } => "a connect",
             Request::Disconnect { .. } => "a disconnect",
-            Request::Group { .. } => "a group call",
+            Request::Group { call, .. } => call.kind(),
             Request::Forward(Forward::Query { .. }) => "a query",
             Request::Forward(Forward::Publish { .. }) => "a publication",
             Request::Forward(Forward::Lookup { .. }) => "a look-up",
             Request::Forward(Forward::Spawn { .. }) => "a spawn",
             Request::Forward(_) => "a request to the host",
             Request::PullOutput { .. } | Request::StopOutput { .. } | Request::OutputTaken { .. } => "a pull of output",
+        }
+    }
+
+    /// Returns what the call is about, for who reads it: a key, a group, a program; empty where there is no such thing.
+    #[cfg(feature = "server")]
+    pub(crate) fn subject(&self) -> String {
+        /// Most keys that are named.
+        const NAMED: usize = 4;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match self {
+            Request::Get { key: Some(key), .. } => text(key.as_bytes()),
+            Request::Group { group, .. } => text(group.as_bytes()),
+            Request::Forward(Forward::Lookup { keys, .. }) => {
+                let named: Vec<String> = keys.iter().take(NAMED).map(|key| text(key.as_bytes())).collect();
+                let more = if keys.len() > NAMED { ", ..." } else { "" };
+                named.join(", ") + more
+            }
+            Request::Forward(Forward::Spawn { apps, .. }) => {
+                let program = apps.first().and_then(|app| app.cmd.as_ref());
+                program.map_or_else(String::new, |program| text(program.as_bytes()))
+            }
+            _ => String::new(),
         }
     }
 

@@ -25,6 +25,7 @@
 //! | `published` | published data, for a host that wants to keep it here |
 //! | `iof` | output of processes, for those who pull it; input for them |
 //! | `program` | the program that embeds the server, when it asks like a client |
+//! | `waiting` | a report of what processes are at and whom they wait for |
 //! | `psets` | process sets that the host has defined |
 //! | `cleanup` | what is removed after a process |
 //! | `fork_environment` | the environment of a process to be |
@@ -47,7 +48,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::data::{Channels, DataRange, Info, Key, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::data::{Channels, DataRange, Info, Key, Nspace, Proc, Rank, Status, Text, Value, WaitReport, keys};
 use crate::pending::{Callback, Pending};
 
 mod absorptions;
@@ -86,6 +87,7 @@ mod spawn;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod waiting;
 mod watch;
 
 pub use cleanup::leftovers::clean_up;
@@ -365,6 +367,18 @@ impl Server {
     pub fn delete_process_set(&self, name: &Text) -> Pending<(), Status> {
         let name = name.clone();
         self.command(move |router| router.process_sets.delete(&mut router.cx, name))
+    }
+
+    /// Reports what the processes of all jobs on this node are at, and whom they wait for. Tools ask for it by the key
+    /// [`WAITING`](crate::data::WAITING).
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn waiting(&self) -> Pending<WaitReport, Status> {
+        self.command(|router| {
+            let Router { cx, jobs, collectives, fences, gets, groups, .. } = router;
+            Ok(waiting::Rooms { jobs, collectives, fences, gets, groups }.report(cx, |_| true))
+        })
     }
 
     /// Fetches the data that a process of this node has posted, for another node's server; answers once it has posted

@@ -7,6 +7,7 @@ mod callers;
 mod ends;
 mod explain;
 mod failures;
+mod hang;
 mod placing;
 mod plan;
 mod running;

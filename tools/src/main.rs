@@ -44,6 +44,7 @@ mod reaper;
 mod record;
 mod report;
 mod say;
+mod see;
 mod server;
 mod session;
 mod signals;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use instanton::data::{DataArray, DataRange, Info, Proc, Status, Text, Value, keys};
+use instanton::data::{DataArray, DataRange, Info, InfoList, Proc, Status, Text, Value, WAITING, WaitReport, keys};
 use instanton::internal::sys::hwloc::{self, Place};
 use instanton::internal::wall_clock;
 use instanton::server::{Host, PublishedData, Server, ServerConfig, ToolSupport};
@@ -34,6 +34,9 @@ use crate::ties::Tells;
 
 /// Limit on the wait, at the end of the run, for tools that pull output and have not read it.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time that a server has for a report.
+const REPORT: Duration = Duration::from_secs(5);
 
 /// The machine's topology and our place in it, which takes longest to find out: it is begun before anything else, and
 /// waited for before the first rank is born, so that no rank finds it missing and none inherits what is open meanwhile.
@@ -423,6 +426,44 @@ impl Pmix {
             let _ = std::fs::remove_dir_all(directory);
             done();
         });
+    }
+
+    /// Asks the servers of all nodes what ranks are at. Returns whether every one of them has answered.
+    pub fn waiting(&self) -> (WaitReport, bool) {
+        let (tell, told) = mpsc::channel();
+        let own = tell.clone();
+        // A server that has ended drops the way back.
+        let _ = self.server.waiting().then(move |report| _ = own.send(report));
+        let mut expected = 1;
+        if let Some(hub) = &self.hub {
+            let theirs = tell.clone();
+            expected += hub.ask_each(
+                || Call::Waiting,
+                move |given| {
+                    let _ = theirs.send(given.and_then(|given| {
+                        match given {
+                            Given::Infos(_, infos) => infos
+                                .find(WAITING)
+                                .and_then(|info| WaitReport::from_value(&info.value))
+                                .ok_or(Status::ERR_BAD_PARAM),
+                            _ => Err(Status::ERR_BAD_PARAM),
+                        }
+                    }));
+                },
+            );
+        }
+        drop(tell);
+        let until = Instant::now() + REPORT;
+        let mut all = WaitReport::default();
+        let mut answered = 0;
+        while answered < expected
+            && let Ok(report) = told.recv_timeout(until.saturating_duration_since(Instant::now()))
+            && let Ok(report) = report
+        {
+            answered += 1;
+            all.add(report);
+        }
+        (all, answered == expected)
     }
 
     /// Returns the time at which [`expire`](Pmix::expire) is to be called.

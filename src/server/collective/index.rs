@@ -60,6 +60,11 @@ impl Index {
         self.signatures.get(&id)
     }
 
+    /// All trackers in the order in which they began, each with its signature.
+    pub fn all(&self) -> impl Iterator<Item = (TrackerId, &Signature)> {
+        self.signatures.iter().map(|(id, signature)| (*id, signature))
+    }
+
     /// The trackers that involve a namespace or belong to a group of that name, each with its signature.
     pub fn named(&self, name: &Nspace) -> impl Iterator<Item = (TrackerId, &Signature)> {
         let numbers = self.by_name.get(name).into_iter().flatten();

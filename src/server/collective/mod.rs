@@ -204,7 +204,7 @@ impl Collectives {
         };
         if known.is_none() {
             self.last += 1;
-            let tracker = Tracker::new(TrackerId(self.last), signature.clone(), jobs, info, group);
+            let tracker = Tracker::new((TrackerId(self.last), cx.now()), signature.clone(), jobs, info, group);
             let tracker = Tracker { charge, begun_by: Some(proc.clone()), ..tracker };
             self.index.add(&tracker);
             queue.trackers.push_back(tracker);
@@ -276,6 +276,14 @@ impl Collectives {
     /// The trackers that involve a namespace or belong to a group of that name, and are complete here.
     pub fn complete(&self, name: &Nspace) -> impl Iterator<Item = &Tracker> {
         self.index.named(name).filter_map(|(id, _)| self.complete.get(&id))
+    }
+
+    /// Every tracker under way, in the order in which they began, and whether it is complete here.
+    pub fn under_way(&self) -> impl Iterator<Item = (&Tracker, bool)> {
+        self.index.all().filter_map(|(id, signature)| match self.complete.get(&id) {
+            Some(complete) => Some((complete, true)),
+            None => Some((self.waiting(signature, id)?, false)),
+        })
     }
 
     /// A tracker that waits for participants.
@@ -471,7 +479,7 @@ impl Collectives {
     /// Has this node's part of a signature fail, because nobody is left here.
     pub fn miss(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature) {
         self.last += 1;
-        let mut tracker = Tracker::new(TrackerId(self.last), signature.clone(), jobs, &[], None);
+        let mut tracker = Tracker::new((TrackerId(self.last), cx.now()), signature.clone(), jobs, &[], None);
         if !tracker.local.elsewhere {
             return;
         }

@@ -1,5 +1,6 @@
 //! One collective under way on this node.
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use super::arrived::Arrived;
 use super::exchange::{self, Sent};
@@ -29,6 +30,8 @@ pub enum OnLoss {
 #[derive(Debug)]
 pub struct Tracker {
     pub id: TrackerId,
+    /// Time at which it began.
+    pub since: Instant,
     pub signature: Signature,
     pub local: LocalCount,
     pub arrived: Arrived,
@@ -77,10 +80,17 @@ pub struct FailureNotice {
 
 impl Tracker {
     /// Begins a collective that nobody has arrived at.
-    pub fn new(id: TrackerId, signature: Signature, jobs: &Jobs, info: &[Info], group: Option<Nspace>) -> Self {
+    pub fn new(
+        (id, since): (TrackerId, Instant),
+        signature: Signature,
+        jobs: &Jobs,
+        info: &[Info],
+        group: Option<Nspace>,
+    ) -> Self {
         let local = signature.local_count(jobs);
         Tracker {
             id,
+            since,
             signature,
             local,
             arrived: Arrived::default(),

@@ -3,6 +3,7 @@
 //! Every request is charged to its process's [account](crate::account) when it arrives, and given back with its answer, here and
 //! nowhere else.
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use crate::account::{Account, Charge, Kind};
 
@@ -15,19 +16,38 @@ const SMALL: usize = 4 << 10;
 /// Bytes that a request takes beside its own.
 const OVERHEAD: usize = 256;
 
+/// Purpose of a request, for who wants to know why it waits.
+#[derive(Debug)]
+pub struct Asked {
+    /// Kind of the call, as [`Request::kind`](crate::message::Request::kind) names it.
+    pub call: &'static str,
+    /// The key, the group or the program that it is about; empty for none.
+    pub subject: String,
+    /// Time at which it came.
+    pub since: Instant,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Open {
+    /// Given back with the answer.
+    _charge: Charge,
+    asked: Option<Asked>,
+}
+
 /// Open requests, and the account that they are charged to.
 #[derive(Debug)]
 pub struct OpenRequests {
     account: Account,
     open: usize,
-    /// Charges by number, which the peer chooses: of all but the short ones of a fence.
-    charges: BTreeMap<u64, Charge>,
+    /// Requests by number, which the peer chooses: all but the short ones of a fence.
+    charged: BTreeMap<u64, Open>,
 }
 
 impl OpenRequests {
     /// No request, and an account for those to come.
     pub fn of(account: Account) -> Self {
-        OpenRequests { account, open: 0, charges: BTreeMap::new() }
+        OpenRequests { account, open: 0, charged: BTreeMap::new() }
     }
 
     /// The account of the peer's process.
@@ -44,7 +64,7 @@ impl OpenRequests {
         };
         let has_room = charge.is_some() && self.open <= MAX_OPEN;
         if let Some(charge) = charge {
-            self.charges.insert(number, charge);
+            self.charged.insert(number, Open { _charge: charge, asked: None });
         }
         has_room
     }
@@ -55,21 +75,38 @@ impl OpenRequests {
         self.open <= MAX_OPEN
     }
 
+    /// Notes the purpose of an open request.
+    pub fn note(&mut self, number: u64, asked: Asked) {
+        if let Some(open) = self.charged.get_mut(&number) {
+            open.asked = Some(asked);
+        }
+    }
+
+    /// The purpose of an open request, as far as that was noted.
+    pub fn asked(&self, number: u64) -> Option<&Asked> {
+        self.charged.get(&number)?.asked.as_ref()
+    }
+
+    /// The open requests of which that was noted, by number.
+    pub fn noted(&self) -> impl Iterator<Item = (u64, &Asked)> {
+        self.charged.iter().filter_map(|(number, open)| Some((*number, open.asked.as_ref()?)))
+    }
+
     /// Returns whether a request of that number waits with a charge: another one must not be taken for it.
     pub fn has(&self, number: u64) -> bool {
-        self.charges.contains_key(&number)
+        self.charged.contains_key(&number)
     }
 
     /// Returns whether a short request may wait without a look at its number.
     pub fn is_simple(&self) -> bool {
-        self.open < MAX_OPEN && self.charges.is_empty()
+        self.open < MAX_OPEN && self.charged.is_empty()
     }
 
     /// Gives back the charge of a request that was answered.
     pub fn close(&mut self, number: u64) {
         self.open -= 1;
-        if !self.charges.is_empty() {
-            self.charges.remove(&number);
+        if !self.charged.is_empty() {
+            self.charged.remove(&number);
         }
     }
 }

@@ -19,6 +19,7 @@ use super::collective::signature::{BadSignature, Operation, Signature};
 use super::collective::tracker::{FailureNotice, OnLoss, Tracker};
 use super::collective::{Arrival, Collectives};
 use super::ctx::Ctx;
+use super::ctx::peers::Caller;
 use super::ctx::ticket::{Ticket, TrackerId};
 use super::ctx::timers::{Deadline, TimerId};
 use super::jobs::Jobs;
@@ -52,6 +53,7 @@ pub struct Request {
 struct Early {
     awaits: Nspace,
     request: Request,
+    since: Instant,
     until: Option<Instant>,
     limit: Option<TimerId>,
 }
@@ -125,7 +127,7 @@ impl Fences {
         }
         let number = self.next();
         let limit = until.map(|at| cx.timers.set(at, Deadline::EarlyFence(number)));
-        self.early.insert(number, Early { awaits, request, until, limit });
+        self.early.insert(number, Early { awaits, request, since: cx.now(), until, limit });
     }
 
     /// A namespace is registered: fences that have waited for it begin.
@@ -139,6 +141,12 @@ impl Fences {
             cx.timers.cancel(limit);
             self.enter(cx, jobs, collectives, request, until);
         }
+    }
+
+    /// The processes that wait for a namespace to be registered, each with its request, that name and the time since
+    /// when.
+    pub fn early(&self) -> impl Iterator<Item = (Caller, &Proc, &Nspace, Instant)> {
+        self.early.values().map(|early| (early.request.waiter.caller, &early.request.proc, &early.awaits, early.since))
     }
 
     /// A process will not wait any more.

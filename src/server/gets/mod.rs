@@ -129,6 +129,14 @@ impl Gets {
         self.waiting.insert(number, wait);
     }
 
+    /// The look-ups of peers that wait, each with the process that it is about.
+    pub fn waits(&self) -> impl Iterator<Item = (Caller, &Proc)> {
+        self.waiting.values().filter_map(|Wait { question, .. }| match &question.asker {
+            Asker::Peer(caller) => Some((*caller, &question.proc)),
+            Asker::Program(_) => None,
+        })
+    }
+
     /// Takes a question out of everything that leads to it. Nothing runs out for it any more.
     fn take(&mut self, cx: &mut Ctx, number: u64) -> Option<Question> {
         let Wait { question, deadline } = self.waiting.remove(&number)?;

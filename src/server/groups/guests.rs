@@ -156,6 +156,12 @@ impl Guests {
         Some(to_leader(Answer::Accepted, key, &leader))
     }
 
+    /// The requests of guests that wait to join, each with its leader.
+    pub fn waits(&self) -> impl Iterator<Item = (Caller, &Proc)> {
+        let guests = self.invited.values().flat_map(BTreeMap::values);
+        guests.filter_map(|guest| Some((guest.joining?, &guest.leader)))
+    }
+
     /// The guests of a group that have accepted.
     pub fn accepted(&self, group: &Nspace) -> impl Iterator<Item = &Proc> {
         let guests = self.invited.get(group).into_iter().flatten();

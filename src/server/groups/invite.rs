@@ -138,6 +138,17 @@ impl Invitations {
         self.open.is_empty() && self.by_number.is_empty() && self.led.is_empty()
     }
 
+    /// The requests of leaders of this node, each with those who have not answered.
+    pub fn waits(&self) -> impl Iterator<Item = (Caller, Vec<Proc>)> {
+        self.open.values().filter_map(|invitation| {
+            let asked = invitation.states.iter().filter(|(_, state)| **state == State::Asked);
+            match invitation.lead {
+                Lead::Waits(caller) => Some((caller, asked.map(|(proc, _)| proc.clone()).collect())),
+                Lead::Follows | Lead::Announces => None,
+            }
+        })
+    }
+
     fn leads_no_more(&mut self, leader: &Proc, id: &Nspace) {
         if let Some(led) = self.led.get_mut(leader) {
             led.remove(id);

@@ -184,6 +184,12 @@ impl Groups {
         }
     }
 
+    /// The requests of leaders and guests, each with those whom it waits for.
+    pub fn waits(&self) -> impl Iterator<Item = (Caller, Vec<Proc>)> {
+        let guests = self.invitations.guests.waits().map(|(caller, leader)| (caller, vec![leader.clone()]));
+        self.invitations.waits().chain(guests)
+    }
+
     /// Every participant of this node has arrived at a construct or destruct.
     pub fn complete(&mut self, below: Below<'_>, id: TrackerId) {
         self.constructs.complete(floor!(self, below), id);

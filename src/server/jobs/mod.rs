@@ -70,6 +70,11 @@ impl Jobs {
         self.known.get_mut(nspace)
     }
 
+    /// All jobs, in no order.
+    pub fn all(&self) -> impl Iterator<Item = (&Nspace, &Job)> {
+        self.known.iter()
+    }
+
     /// Returns a process of this node.
     pub fn client(&self, proc: &Proc) -> Option<&Client> {
         self.known.get(&proc.nspace)?.clients.get(&proc.rank)

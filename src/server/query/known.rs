@@ -3,7 +3,8 @@ use crate::attribute_support::{self, HostSupport};
 use crate::data::constants::proc_state::{
     PROC_STATE_ABORTED, PROC_STATE_CONNECTED, PROC_STATE_PREPPED, PROC_STATE_TERMINATED,
 };
-use crate::data::{DataArray, DataType, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Text, Value, keys};
+use crate::data::{DataArray, DataType, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Text, Value, WAITING, keys};
+use crate::server::ctx::Ctx;
 use crate::server::jobs::{Client, Jobs, Phase};
 use crate::store::Directives;
 
@@ -71,11 +72,16 @@ pub struct Known<'a> {
     pub host_support: &'a HostSupport,
     /// Value of a key of process sets and groups in a query.
     pub sets: &'a dyn Fn(&str, &Query) -> Option<Value>,
+    /// Report of the processes that a process may know of, as far as a query is about them.
+    pub waiting: &'a dyn Fn(&Ctx, &Proc, &Query) -> Value,
 }
 
 impl Known<'_> {
     /// Returns the answer to a key that is the server's own to answer; nothing where the host is asked.
-    pub fn own(&self, key: &Text, query: &Query) -> Option<Vec<Info>> {
+    pub fn own(&self, cx: &Ctx, asker: &Proc, key: &Text, query: &Query) -> Option<Vec<Info>> {
+        if key.as_bytes() == WAITING.as_bytes() {
+            return Some(vec![Info::new(WAITING, (self.waiting)(cx, asker, query))]);
+        }
         if is_about_sets(key) {
             // The host may have sets that it has not told of.
             let value = (self.sets)(key.as_str()?, query).filter(|value| !says_none(value))?;

@@ -97,7 +97,7 @@ impl Queries {
                 let place = match seen.get(key.as_bytes()) {
                     Some(at) => Some(places[*at].clone()),
                     None if is_of_host => None,
-                    None => known.own(&key, &query),
+                    None => known.own(cx, &asker, &key, &query),
                 };
                 bytes += place.as_deref().map_or(0, size_of_infos);
                 if bytes > MAX_BYTES || !held.resize(Kind::Answer, bytes) {
@@ -354,7 +354,14 @@ mod tests {
                 (key == keys::QUERY_NUM_PSETS).then_some(Value::Size(3))
             };
             let (support, hostname) = (HostSupport::default(), Text::new("here").unwrap());
-            let known = Known { jobs: &self.jobs, hostname: &hostname, uri: None, host_support: &support, sets: &sets };
+            let known = Known {
+                jobs: &self.jobs,
+                hostname: &hostname,
+                uri: None,
+                host_support: &support,
+                sets: &sets,
+                waiting: &|_, _, _| Value::Undef,
+            };
             act(&mut self.queries, &mut self.test.cx, &known)
         }
 

@@ -22,6 +22,7 @@ use crate::server::connect::Connections;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::effect::Effect;
 use crate::server::ctx::event::Event;
+use crate::server::ctx::open_requests::Asked;
 use crate::server::ctx::peers::{Caller, Role};
 use crate::server::ctx::slices::Slice;
 use crate::server::ctx::ticket::Ticket;
@@ -231,6 +232,10 @@ impl Router {
         let is_small_commit = bytes <= commits::LARGE && matches!(request, Request::Commit { .. });
         let is_brief = is_small_commit || bytes == 0 && matches!(request, Request::Meet { .. });
         let has_room = if is_brief { entry.requests.open_briefly() } else { entry.requests.open(number, bytes) };
+        if !is_brief {
+            let (call, subject, since) = (request.kind(), request.subject(), self.cx.system.now());
+            entry.requests.note(number, Asked { call, subject, since });
+        }
         let role = entry.role;
         let waits_at_words = entry.capabilities.waits_at_words;
         // A process that the rank forked speaks for no member.

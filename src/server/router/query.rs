@@ -1,11 +1,14 @@
 //! Queries, with what other rooms know for their answers.
+use std::cell::OnceCell;
+
 use super::Router;
-use crate::data::{InfoList, Proc, Query, Status, Value, keys};
+use crate::data::{InfoList, Nspace, Proc, Query, Status, Value, WaitReport, keys};
 use crate::message::Infos;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
 use crate::server::query::Queries;
 use crate::server::query::known::Known;
+use crate::server::waiting::Rooms;
 
 impl Router {
     /// A client asks something.
@@ -27,12 +30,24 @@ impl Router {
             value.or_else(|| groups.answer(key, named(keys::GROUP_ID)))
         };
         let hostname = self.cx.config.hostname.clone();
+        let (jobs, collectives) = (&self.jobs, &self.collectives);
+        let rooms = Rooms { jobs, collectives, fences: &self.fences, gets: &self.gets, groups };
+        // However often it is asked for in one call.
+        let report = OnceCell::new();
+        let waiting = |cx: &Ctx, asker: &Proc, query: &Query| {
+            let report: &WaitReport = report.get_or_init(|| rooms.report_for(cx, asker));
+            let name = query.qualifiers.find(keys::NSPACE).and_then(|info| info.value.as_bytes());
+            let is_meant = |nspace: &Nspace| name.is_none_or(|name| name == nspace.as_bytes());
+            let rows = report.rows.iter().filter(|row| is_meant(&row.nspace)).cloned().collect();
+            WaitReport { rows, is_cut: report.is_cut }.into_value()
+        };
         let known = Known {
-            jobs: &self.jobs,
+            jobs,
             hostname: &hostname,
             uri: self.cx.config.tools.map(|_| self.cx.identity.uri.clone()),
             host_support: &self.host_support,
             sets: &sets,
+            waiting: &waiting,
         };
         act(&mut self.queries, &mut self.cx, &known);
     }

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::channel_door::{self, ChannelPeer, PeerSide};
-use crate::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
+use crate::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, Waiting, keys};
 use crate::message::door::{Outgoing, Ready};
 use crate::message::{GroupCall, Posted, Push, Reply, Request};
 use crate::server::Host;
@@ -13,6 +13,7 @@ use crate::server::fork_environment::{Common, ForkEnvironments};
 use crate::server::mailbox::Mailbox;
 use crate::server::reactor::Reactor;
 use crate::server::router::Router;
+use crate::server::waiting::Rooms;
 use crate::store::JobInfoBuilder;
 
 /// A host that notes which processes are lost, and serves nothing.
@@ -247,4 +248,46 @@ fn the_first_fence_of_a_late_rank_is_the_first_one_of_the_others_that_has_failed
     server.turn();
     assert_eq!(replies(&late), [(numbers[1], done(Status::ERR_TIMEOUT)), (numbers[2], done(Status::SUCCESS))]);
     assert_eq!(replies(&early), [(numbers[0], done(Status::SUCCESS))]);
+}
+
+#[test]
+fn who_waits_for_whom_is_reported_to_those_who_may_know() {
+    let mut server = TestServer::new();
+    let mut first = server.comes(0);
+    let report = |server: &TestServer, uid: u32| {
+        let Router { cx, jobs, collectives, fences, gets, groups, .. } = &server.reactor.router;
+        let rooms = Rooms { jobs, collectives, fences, gets, groups };
+        let mut report = rooms.report(cx, |user| user == uid);
+        report.sort();
+        let awaited =
+            |row: &Waiting| row.awaited.iter().map(|(_, ranks)| ranks.to_string()).collect::<Vec<_>>().join(";");
+        let line = |row: &Waiting| {
+            format!(
+                "{} {} {} {} {:?} {}",
+                row.ranks,
+                row.activity.name(),
+                row.call,
+                row.subject,
+                row.since,
+                awaited(row)
+            )
+        };
+        report.rows.iter().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(report(&server, 1), ["0 running   0ns ", "1 never attached   0ns "]);
+    let mut second = server.comes(1);
+    first.asks(fence());
+    second.asks(get(server.proc(0), "never.put"));
+    second.asks(Request::Group {
+        group: Nspace::new("g").unwrap(),
+        call: GroupCall::Construct { procs: vec![server.proc(0), server.proc(1)], info: Vec::new() },
+    });
+    server.turn();
+    server.pass(Duration::from_secs(1));
+    let group = "1 waits group construct g 1s 0";
+    assert_eq!(report(&server, 1), ["0 waits fence  1s 1", group, "1 waits get never.put 1s 0"]);
+    assert_eq!(report(&server, 2), [""; 0], "another user's");
+    second.asks(fence());
+    server.turn();
+    assert!(report(&server, 1).iter().any(|row| row == "0 running   0ns "), "the fence is over");
 }

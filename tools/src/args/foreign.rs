@@ -28,7 +28,7 @@ const ONE_MACHINE: &str = "all ranks run on this machine";
 const OTHER_LAUNCHER: &str = "it is for the launcher that it is an option of";
 
 const TABLE: [Foreign; 23] = [
-    of(&["allow-run-as-root", "q", "quiet", "no-ready-msg"], 0, Silent),
+    of(&["allow-run-as-root", "q", "quiet", "no-ready-msg", "report-state-on-timeout"], 0, Silent),
     of(&["personality", "gpu-support"], 1, Silent),
     of(&["prtemca", "pmixmca", "gpmixmca", "omca", "gomca"], 2, Nothing(OTHER_LAUNCHER)),
     of(&["report-events", "launch-agent", "keepalive", "singleton"], 1, Nothing(OTHER_LAUNCHER)),
@@ -37,7 +37,7 @@ const TABLE: [Foreign; 23] = [
     of(&["debug-daemons", "debug-daemons-file", "debug-devel", "d"], 0, Nothing("INSTANTON_TRACE=stderr tells more")),
     of(&["do-not-resolve", "use-regexp", "enable-instant-on-support", "fwd-mpirun-port"], 0, Nothing(ONE_MACHINE)),
     of(&["set-sid", "system-server", "show-progress"], 0, Nothing(OTHER_LAUNCHER)),
-    of(&["get-stack-traces", "report-state-on-timeout", "output-proctable"], 0, Nothing("use a debugger, or `pps`")),
+    of(&["output-proctable"], 0, Nothing("use `pps`")),
     of(&["preload-binary", "s"], 0, Refused("there is no other machine to copy it to; run it where it is: ./prog")),
     of(&["preload-files"], 1, Refused("there is no other machine to copy them to; leave it out")),
     of(&["nolocal"], 0, Refused("there is no machine but this one; leave it out")),

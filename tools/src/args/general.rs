@@ -16,6 +16,10 @@ pub struct GeneralArgs {
     /// End the job and exit with 124 unless all ranks are started after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub spawn_timeout: Option<Duration>,
+    /// Show the stacks of all ranks where a job that hangs is explained: at --timeout, one second after an interrupt, on
+    /// SIGQUIT
+    #[arg(long)]
+    pub get_stack_traces: bool,
     /// Write the number of the process that signals are for: to stdout (-), to stderr (+) or into a file
     #[arg(long, value_name = "WHERE")]
     pub report_pid: Option<PathBuf>,

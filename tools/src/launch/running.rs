@@ -30,6 +30,7 @@ use nix::unistd::Pid;
 
 use super::callers::Caller;
 use super::explain;
+use super::hang::Hang;
 use super::start::Starter;
 use crate::allocation::Allocations;
 use crate::args::Run;
@@ -111,6 +112,7 @@ pub(super) struct Running {
     pub(super) leaving: usize,
     /// Clean-ups of ranks.
     pub(super) record: Arc<Record>,
+    pub(super) hang: Hang,
 }
 
 impl Running {
@@ -161,6 +163,7 @@ impl Running {
             parting: None,
             leaving: 0,
             record,
+            hang: Hang::new(&run.general),
         }
     }
 
@@ -269,7 +272,8 @@ impl Running {
             let limit = self.limits.iter().map(|(at, _)| *at).min();
             let restart = self.restarts.iter().map(|restart| restart.at).min();
             let callers = self.callers.values().filter_map(|caller| caller.next).min();
-            let times = [self.next, condemned, limit, restart, pmix.deadline(), callers, self.parting];
+            let hang = self.hang.due.map(|(at, _)| at);
+            let times = [self.next, condemned, limit, restart, hang, pmix.deadline(), callers, self.parting];
             let event = match times.into_iter().flatten().min() {
                 None => happening.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(next) => happening.recv_timeout(next.saturating_duration_since(Instant::now())),
@@ -303,6 +307,10 @@ impl Running {
                 Ok(Event::Visit(visit)) => self.visit(visit, pmix),
                 Ok(Event::CallerSignal(id, signal)) => self.caller_signals(id, signal, pmix),
                 Ok(Event::CallerGone(id)) => self.caller_gone(id, pmix),
+                Ok(Event::Signal(signal)) => {
+                    self.heed(signal, pmix);
+                    self.pass_on(signal);
+                }
                 Ok(event) => self.act(event),
                 Err(RecvTimeoutError::Timeout) => self.time_passes(Instant::now(), pmix),
                 // We hold a sender ourselves.
@@ -331,7 +339,6 @@ impl Running {
                 let free = u64::from(self.jobs.free_slots());
                 self.allocations.answer(request, &self.jobs.first().nodes[0], free);
             }
-            Event::Signal(signal) => self.pass_on(signal),
             // Nobody was left for a moment, and then a job was started.
             Event::Childless if self.jobs.anybody_runs() => self.watch_again(),
             Event::Childless => (self.has_children, self.is_waiting) = (false, true),
@@ -352,6 +359,7 @@ impl Running {
             | Event::Spawn(_)
             | Event::Abort(_)
             | Event::Stopped(..)
+            | Event::Signal(_)
             | Event::ToolGone(_)
             | Event::Waits
             | Event::GuardianGone => {}
@@ -430,6 +438,7 @@ impl Running {
     fn time_passes(&mut self, now: Instant, pmix: &Pmix) {
         pmix.expire(now);
         self.restart(now, pmix);
+        self.explain_what_is_due(now, pmix);
         while self.condemned.front().is_some_and(|(at, _)| *at <= now) {
             let Some((_, pids)) = self.condemned.pop_front() else { break };
             signal(&pids, Signal::SIGKILL);
@@ -443,7 +452,11 @@ impl Running {
             return;
         }
         match self.stage {
-            Stage::Running => self.outcome.timed_out(self.limit.unwrap_or_default()),
+            Stage::Running => {
+                let limit = self.limit.unwrap_or_default();
+                self.explain(pmix, &format!("{} s are over", limit.as_secs_f64()));
+                self.outcome.timed_out(limit);
+            }
             Stage::LeftOver => self.end(),
             Stage::Ending | Stage::Killing => {
                 if let Some(signal) = self.ended_by {

@@ -147,6 +147,17 @@ impl Hub {
         }
     }
 
+    /// Calls the servers of all nodes but our own that are up, and has `take` called with each answer. Returns how many
+    /// are asked.
+    pub fn ask_each(
+        &self,
+        call: impl Fn() -> Call,
+        take: impl Fn(Result<Given, Status>) + Clone + Send + 'static,
+    ) -> usize {
+        let up = self.others().filter(|(node, _)| !self.is_down(*node));
+        up.map(|(_, Node { link, .. })| link.ask(call(), take.clone())).count()
+    }
+
     /// Calls a node's server.
     pub fn tell(&self, node: usize, call: Call) {
         if let Ok(link) = self.link(node) {

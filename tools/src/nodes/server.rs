@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use instanton::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, Rank, Status, Text};
+use instanton::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, Rank, Status, Text, WAITING, WaitReport};
 use instanton::internal::sys::birth;
 use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, Server, ServerConfig};
 use nix::sys::signal::{SigSet, Signal};
@@ -121,6 +121,10 @@ fn serve(server: &Server, call: Call, reply: Reply) {
         }
         Call::DefineSet { name, members } => server.define_process_set(&name, &members).then(nothing(reply)),
         Call::DeleteSet(name) => server.delete_process_set(&name).then(nothing(reply)),
+        Call::Waiting => server.waiting().then(move |result| {
+            let info = |report: WaitReport| vec![Info::new(WAITING, report.into_value())];
+            reply(result.map(|report| Given::Infos(Status::SUCCESS, info(report))));
+        }),
         Call::Dmodex { proc, infos } => {
             server.dmodex_request(&proc, &infos).then(move |result| reply(result.map(Given::Bytes)))
         }

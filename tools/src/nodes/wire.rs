@@ -38,6 +38,7 @@ pub enum Call {
     Dmodex { proc: Proc, infos: Vec<Info> },
     DefineSet { name: Text, members: Vec<Proc> },
     DeleteSet(Text),
+    Waiting,
     Finish,
     // Either calls the other.
     Event { status: Status, source: Proc, range: DataRange, infos: Vec<Info> },

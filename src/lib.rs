@@ -45,6 +45,8 @@ mod message;
 mod oneshot;
 #[cfg(any(feature = "client", feature = "server"))]
 mod pending;
+#[cfg(feature = "server")]
+mod pmi;
 mod printable;
 #[cfg(feature = "server")]
 pub mod server;
@@ -96,6 +98,11 @@ pub mod internal {
     #[cfg(feature = "server")]
     pub mod server {
         pub use crate::store::exchange::is_exchange;
+    }
+    #[cfg(feature = "server")]
+    pub mod pmi {
+        pub use crate::pmi::parsers::is_pmi;
+        pub use crate::pmi::{PREPUT, VARIABLE, connect};
     }
     #[cfg(feature = "server")]
     pub mod stock {

@@ -15,6 +15,7 @@ use crate::control::rendezvous;
 use crate::control::report::{self, UriFile};
 use crate::data::Proc;
 use crate::message::door::Door;
+use crate::pmi::{self, listener::PmiListener};
 use crate::stock::contact::{Contact, ContactFile};
 use crate::stock::{self, listener::StockListener};
 use crate::trace;
@@ -106,6 +107,13 @@ pub fn open(
     let report = tools_uri.as_ref().map(|uri| report::text(uri, &stock::contact::lines(&stock_uri)));
     let uri_file = config.uri_file.as_ref().zip(report.as_ref()).map(|(file, text)| UriFile::write(file, text));
     let uri_file = uri_file.transpose().map_err(failed("write the address for tools"))?;
+    if config.pmi {
+        let (socket, name) = bind::bind_abstract(bind::FOR_JOBS).map_err(failed("open a socket for PMI"))?;
+        let number = doors.len() as u8;
+        let opened = PmiListener::new(number, cloned()?, tokens(number), socket, uid, &strangers);
+        doors.push(Box::new(opened.map_err(failed("poll a socket for PMI"))?));
+        variables.push(Box::new(PmiVariables { name }));
+    }
     let path_name = path.as_ref().and_then(|socket| socket.path.to_str().map(str::to_owned));
     variables.push(Box::new(NativeVariables { uid, abstract_name: abstract_name.clone(), path: path_name, stock_uri }));
     Ok(Doors {
@@ -172,6 +180,17 @@ impl DoorVariables for StockVariables {
         env.set("PMIX_SECURITY_MODE", b"native");
         env.set("PMIX_GDS_MODULE", b"hash");
         env.set("PMIX_BFROP_BUFFER_TYPE", b"PMIX_BFROP_BUFFER_NON_DESC");
+    }
+}
+
+/// Variables of the PMI door.
+struct PmiVariables {
+    name: String,
+}
+
+impl DoorVariables for PmiVariables {
+    fn set(&self, _: &Proc, _: &[u8; 32], env: &mut dyn EnvSink) {
+        env.set(pmi::VARIABLE, self.name.as_bytes());
     }
 }
 

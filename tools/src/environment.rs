@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use instanton::launch::App;
 
 use crate::job::Job;
+use crate::speech::Speech;
 
 /// Variables that an outer mpirun sets for its own ranks; they would mislead a rank of ours.
 const LEFTOVERS: [&str; 5] =
@@ -13,8 +14,8 @@ const LEFTOVERS: [&str; 5] =
 /// A whole environment.
 pub type Environment = BTreeMap<OsString, OsString>;
 
-/// The environment of one rank, made of `ours`.
-pub fn of_rank(job: &Job, app: &App, rank: u32, ours: &Environment) -> Environment {
+/// The environment that the user has asked for an application, made of `ours`.
+pub fn of_app(app: &App, ours: &Environment) -> Environment {
     let mut all = ours.clone();
     all.retain(|name, _| !LEFTOVERS.iter().any(|leftover| name.to_string_lossy().starts_with(leftover)));
     for (name, value) in &app.spec.environment {
@@ -23,32 +24,32 @@ pub fn of_rank(job: &Job, app: &App, rank: u32, ours: &Environment) -> Environme
             None => all.remove(name),
         };
     }
-    // Without it Open MPI 4 takes each rank for a job of its own.
-    all.entry("OMPI_MCA_schizo".into()).or_insert("ompi".into());
-    if job.is_oversubscribed() {
+    all
+}
+
+/// The environment of one rank, made of what was asked for.
+pub fn of_rank(job: &Job, rank: u32, speech: Speech, asked: Environment) -> Environment {
+    let mut all = asked;
+    let is_for_open_mpi = !speech.is_pmi && speech.mpi.takes_those_of_open_mpi();
+    if is_for_open_mpi {
+        // Without it Open MPI 4 takes each rank for a job of its own.
+        all.entry("OMPI_MCA_schizo".into()).or_insert("ompi".into());
+    }
+    if is_for_open_mpi && job.is_oversubscribed() {
         all.entry("OMPI_MCA_mpi_oversubscribe".into()).or_insert("1".into());
     }
     let node = job.node_of(rank);
     if job.nodes.len() > 1 {
         let directory = job.session.of_node(node).top().as_os_str().to_owned();
         // Open MPI names its files in /dev/shm by what the system calls the machine, which all nodes share.
-        for transport in ["vader", "sm"] {
+        for transport in ["vader", "sm"].into_iter().filter(|_| is_for_open_mpi) {
             all.entry(format!("OMPI_MCA_btl_{transport}_backing_directory").into()).or_insert(directory.clone());
         }
         all.insert("TMPDIR".into(), directory);
     }
-    // OMPI_UNIVERSE_SIZE is not among these: an mpirun that finds it refuses to start inside a rank.
-    let place = [
-        ("OMPI_COMM_WORLD_RANK", rank.to_string()),
-        ("OMPI_COMM_WORLD_SIZE", job.size().to_string()),
-        ("OMPI_COMM_WORLD_LOCAL_RANK", job.local_rank(rank).to_string()),
-        ("OMPI_COMM_WORLD_LOCAL_SIZE", job.ranks_on(node).len().to_string()),
-        ("OMPI_COMM_WORLD_NODE_RANK", (job.before + job.local_rank(rank)).to_string()),
-        ("OMPI_NUM_APP_CTX", job.apps.len().to_string()),
-        ("OMPI_FIRST_RANKS", job.per_app(|app| app.first, " ")),
-        ("OMPI_APP_CTX_NUM_PROCS", job.per_app(|app| app.spec.ranks, " ")),
-    ];
-    all.extend(place.map(|(name, value)| (name.into(), value.into())));
+    all.extend(
+        speech.mpi.variables(job, rank, speech.is_pmi).into_iter().map(|(name, value)| (name.into(), value.into())),
+    );
     all
 }
 
@@ -68,7 +69,7 @@ mod tests {
         let job =
             Job::new(vec![spec.clone(), AppSpec { ranks: 2, ..spec }], 1, Session::named("/tmp/x".into()), 1).unwrap();
         let ours = ours.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let all = of_rank(&job, &job.apps[1], 4, &ours);
+        let all = of_rank(&job, 4, Speech::default(), of_app(&job.apps[1], &ours));
         all.into_iter().map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap())).collect()
     }
 

@@ -60,6 +60,8 @@ pub struct Job {
     pub is_independent: bool,
     /// True if its processes are not to call Init.
     pub is_non_pmi: bool,
+    /// True if the rank that has started it speaks PMI.
+    pub speaks_pmi: bool,
     /// Information of its parent that its server is told besides.
     pub said: Vec<Info>,
     /// Ranks that were started anew, and how often.
@@ -154,6 +156,7 @@ impl Job {
             is_apart: false,
             is_independent: false,
             is_non_pmi: false,
+            speaks_pmi: false,
             said: Vec::new(),
             reincarnations: BTreeMap::new(),
             psets: Vec::new(),

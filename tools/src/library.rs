@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::ValueEnum;
 
@@ -29,6 +29,9 @@ pub enum RankLibrary {
     Own,
 }
 
+/// Libraries of a program; none of a script.
+type Listed = Option<Arc<Vec<Library>>>;
+
 /// Gives ranks their library.
 #[derive(Debug)]
 pub struct Libraries {
@@ -38,6 +41,8 @@ pub struct Libraries {
     is_told: bool,
     /// Programs that were looked at, and whether they get ours.
     known: Mutex<HashMap<Program, bool>>,
+    /// Libraries of programs that were asked for.
+    listed: Mutex<HashMap<Program, Listed>>,
 }
 
 impl Libraries {
@@ -48,7 +53,18 @@ impl Libraries {
             let folder = command.parent()?.parent()?.join("lib");
             folder.join(NAME).exists().then_some(folder)
         };
-        Self { folder: beside(), choice, is_told, known: Mutex::default() }
+        Self { folder: beside(), choice, is_told, known: Mutex::default(), listed: Mutex::default() }
+    }
+
+    /// The libraries that a program is linked with, of which the loader is asked once.
+    pub fn listed(&self, program: &Program) -> Listed {
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        listed.entry(program.clone()).or_insert_with(|| program.libraries().map(Arc::new)).clone()
+    }
+
+    /// Our library, where there is one.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| folder.join(NAME))
     }
 
     /// Adds our folder to the library path of a program that is to have ours.
@@ -85,7 +101,7 @@ impl Libraries {
             RankLibrary::Auto if program.library_path().any(|folder| folder.join(NAME).exists()) => {
                 (false, "LD_LIBRARY_PATH has one")
             }
-            RankLibrary::Auto => match program.libraries() {
+            RankLibrary::Auto => match self.listed(program) {
                 Some(listed) => by_libraries(&listed, || plain(program.directory())),
                 None => (false, "no program that is linked with libraries"),
             },

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use instanton::data::{DataArray, DataRange, Info, InfoList, Proc, Status, Text, Value, WAITING, WaitReport, keys};
+use instanton::internal::pmi;
 use instanton::internal::sys::hwloc::{self, Place};
 use instanton::internal::wall_clock;
 use instanton::server::{Host, PublishedData, Server, ServerConfig, ToolSupport};
@@ -69,6 +70,13 @@ impl Topology {
     }
 }
 
+/// Returns what the processes of a job are to find before any of them has put something.
+fn preput(job: &Job) -> Vec<Info> {
+    let given = job.said.iter().filter(|info| info.key == pmi::PREPUT);
+    let arrays = given.filter_map(|info| if let Value::DataArray(array) = &info.value { Some(array) } else { None });
+    arrays.flat_map(DataArray::infos).cloned().collect()
+}
+
 /// The server with the jobs of a run in it.
 pub struct Pmix {
     server: Arc<Server>,
@@ -98,6 +106,7 @@ impl Pmix {
             path_socket: options.path_socket,
             job_memory: options.job_memory.unwrap_or(defaults.job_memory),
             // Tools name the process that the user knows.
+            pmi: true,
             tools: Some(ToolSupport { pid: Some(job.guardian), ..ToolSupport::default() }),
             ..defaults
         };
@@ -188,6 +197,7 @@ impl Pmix {
         let infos = |node: usize| {
             let mut infos = job.infos(self.place.as_ref(), node as u32);
             infos.extend(job.said.iter().filter(is_told).cloned());
+            infos.extend(preput(job));
             infos
         };
         if let Some(hub) = &self.hub {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use instanton::data::{App, Channels, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::internal::message::lines::LineFormat;
+use instanton::internal::pmi;
 use instanton::launch::{self, AppSpec, TimeLimits};
 use instanton::server::Completion;
 
@@ -123,9 +124,17 @@ impl Request {
     /// is connected with its parent.
     fn said(&self) -> Vec<Info> {
         let mut said = launch::environment(&self.info, &self.apps);
+        said.extend(self.preput());
         said.extend(self.is_apart().then(|| Info::new(keys::COSPAWN_APP, true)));
         said.extend(STOPS.into_iter().filter_map(|key| Some(Info::new(key, self.stopped(key)?))));
         said
+    }
+
+    /// Returns what its processes are to find among what was put. Nothing of that can take the place of what we say.
+    fn preput(&self) -> Option<Info> {
+        let Value::DataArray(given) = &self.info.find(pmi::PREPUT)?.value else { return None };
+        let given: Vec<Info> = given.infos().filter(|info| !info.key.is_reserved()).cloned().collect();
+        Some(Info::new(pmi::PREPUT, DataArray::of_info(given)))
     }
 
     /// Returns whether it is to be a job apart from its parent's.
@@ -145,6 +154,7 @@ impl Request {
         job.is_apart = self.is_apart();
         job.is_independent = job.is_apart || infos.is_set(keys::SPAWN_CHILD_SEP);
         job.is_non_pmi = infos.is_set(keys::NON_PMI);
+        job.speaks_pmi = self.info.find(pmi::PREPUT).is_some();
         job.said = self.said();
         job.psets = self.psets();
         Ok(())

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::library::RankLibrary;
+use crate::speech::Choice;
 
 /// Options of a run as a whole.
 #[derive(Clone, Debug, Args)]
@@ -38,6 +39,9 @@ pub struct GeneralArgs {
     /// PMIx library of the ranks
     #[arg(long, value_name = "WHICH", env = "INSTANTON_RANK_LIBRARY", value_enum, default_value_t)]
     pub library: RankLibrary,
+    /// How ranks find their job: by PMI-1, PMI-2 or PMIx; as the libraries of the program tell unless given
+    #[arg(long, value_name = "WHICH", value_enum)]
+    pub pmi: Option<Choice>,
     /// Say which library each program gets
     #[arg(short, long)]
     pub verbose: bool,

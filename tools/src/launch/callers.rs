@@ -170,6 +170,7 @@ impl Running {
             options,
             gives_terminals: run.output.gives_terminals(&out),
             libraries: Arc::new(Libraries::new(run.general.library, run.general.verbose)),
+            pmi: run.general.pmi,
             environment: Some(Arc::new(environment)),
             input: Some(Arc::new(input.into())),
         };

@@ -151,6 +151,7 @@ impl Running {
                 libraries: Arc::new(Libraries::new(run.general.library, run.general.verbose)),
                 environment: None,
                 input: None,
+                pmi: run.general.pmi,
             },
             streams,
             has_children: false,

@@ -25,6 +25,7 @@ use crate::output::{LineStyle, Source};
 use crate::pty;
 use crate::pulls::PulledStream;
 use crate::server::Pmix;
+use crate::speech::{Choice, Speech};
 use crate::streams::Streams;
 
 /// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; of a further job, whose
@@ -52,6 +53,8 @@ pub(super) struct Starter {
     pub(super) environment: Option<Arc<Environment>>,
     /// The input that a rank reads; our own where there is none.
     pub(super) input: Option<Arc<File>>,
+    /// The user's word on how ranks speak.
+    pub(super) pmi: Option<Choice>,
 }
 
 impl Starter {
@@ -106,7 +109,12 @@ impl Starter {
     }
 
     fn birth(&self, job: &Job, app: &App, rank: u32, program: &Path, ours: &Environment, pmix: &Pmix) -> Result<Child> {
-        let mut environment = environment::of_rank(job, app, rank, ours);
+        let asked = environment::of_app(app, ours);
+        let speech = {
+            let program = Program::new(program, &app.wdir, &asked);
+            Speech::of(&program, self.pmi, job.speaks_pmi, &self.libraries, &asked)
+        };
+        let mut environment = environment::of_rank(job, rank, speech, asked);
         pmix.set_up(job, rank, &mut environment)
             .map_err(|status| anyhow!("the PMIx server refuses a rank's environment: {status}"))?;
         let wants = job.wants.over(&self.options);
@@ -123,9 +131,19 @@ impl Starter {
             }
             _ => Stdio::null(),
         };
-        self.libraries.give(&Program::new(program, &app.wdir, &environment), &mut environment);
+        let socket = match speech.is_pmi {
+            true => Some(speech.turn_to_pmi(self.pmi, job, rank, &mut environment)?),
+            false => {
+                speech.turn_to_pmix(self.pmi, &self.libraries, &mut environment);
+                self.libraries.give(&Program::new(program, &app.wdir, &environment), &mut environment);
+                None
+            }
+        };
         let described = Program::new(program, &app.wdir, &environment);
         let mut command = command(program, app, rank, input, environment);
+        if let Some(socket) = socket {
+            birth::give(&mut command, socket);
+        }
         // Before there is anybody to be ended again.
         let open = |stream: &str| wants.files.open(&job.source(rank), stream);
         let mut files = vec![open(STREAMS[0].0)?];

@@ -54,6 +54,7 @@ pub fn run(options: NodeOptions) -> Result<u8> {
         tmpdir: options.directory,
         job_memory: options.job_memory,
         tools: None,
+        pmi: true,
         ..ServerConfig::default()
     };
     let server = Server::start(config, host.clone()).map_err(|error| anyhow!("no PMIx server starts: {error}"))?;

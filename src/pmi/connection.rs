@@ -1,0 +1,122 @@
+//! One connection of the PMI door: bytes in, messages out.
+use std::io::{self, Read, Write};
+
+use mio::net::UnixStream;
+
+use super::conversation::{Conversation, Version};
+use super::words::{BadWords, LENGTH, LONGEST, length};
+use crate::account::Account;
+use crate::data::Proc;
+use crate::transport::input::{CHUNK, Fill, Input, Taken};
+use crate::transport::output::{Flush, Full, Output};
+use crate::transport::turns::Place;
+
+/// Stage of a connection.
+pub enum Stage {
+    /// Nobody has said whose seat it is.
+    Unknown,
+    /// It is that of a process, which has not spoken.
+    Seated(Proc, [u8; 32]),
+    /// It has, in that version, and the server has not answered. Nothing is read from it meanwhile.
+    Asking(Version),
+    /// It is in.
+    In(Box<Conversation>),
+}
+
+/// Breach for which a connection is ended from this side.
+#[derive(Debug, thiserror::Error)]
+pub enum Breach {
+    #[error("its first line names no seat")]
+    NoSeat,
+    #[error("another user's")]
+    Foreign,
+    #[error("{0}")]
+    Message(String),
+    #[error("a line of more than {LONGEST} bytes")]
+    Long,
+    #[error(transparent)]
+    Words(#[from] BadWords),
+    #[error(transparent)]
+    Full(#[from] Full),
+    #[error("{0}")]
+    Socket(#[from] io::Error),
+    #[error("nobody has said in time whose seat it is")]
+    Late,
+    #[error("it made room for others, with no seat named")]
+    Crowded,
+}
+
+/// A connection's state.
+pub struct Connection {
+    pub stream: UnixStream,
+    pub stage: Stage,
+    /// Its place among those that have turns.
+    pub place: Place,
+    /// True while a long request of it is worked at.
+    pub is_busy: bool,
+    /// True if its other end is closed: nothing comes after what is here.
+    pub has_ended: bool,
+    /// True if its poll registration asks for writability.
+    pub wants_write: bool,
+    pub input: Input,
+    pub account: Account,
+    /// Bytes of a request of many lines that have come.
+    pub unasked: usize,
+    output: Output<Vec<u8>, ()>,
+}
+
+impl Connection {
+    pub fn new(stream: UnixStream) -> Self {
+        Connection {
+            stream,
+            stage: Stage::Unknown,
+            place: Place::default(),
+            is_busy: false,
+            has_ended: false,
+            wants_write: false,
+            input: Input::default(),
+            account: Account::unlimited(),
+            unasked: 0,
+            output: Output::new(),
+        }
+    }
+
+    /// Reads what has come, a message's worth at most; see [`Input::fill`].
+    pub fn fill(&mut self, scratch: &mut [u8; CHUNK], to_end: bool) -> io::Result<Fill> {
+        self.input.fill(scratch, LONGEST, to_end, |into| self.stream.read(into))
+    }
+
+    /// Queues a message.
+    pub fn push(&mut self, bytes: Vec<u8>) -> Result<(), Breach> {
+        self.output.check()?;
+        Ok(self.output.push(bytes, (), Some(&self.account))?)
+    }
+
+    /// Sends what the peer takes. Returns whether something waits.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        let flushed = self.output.flush(|bytes, _| self.stream.write(bytes), |()| ())?;
+        Ok(flushed == Flush::Waits)
+    }
+}
+
+/// Takes the next line, without its end, if one has come.
+pub fn next_line<'a>(input: &'a mut Input, account: &Account) -> Result<Option<&'a [u8]>, Breach> {
+    let waiting = input.waiting();
+    let Some(end) = waiting.iter().position(|byte| *byte == b'\n') else {
+        return if waiting.len() < LONGEST { Ok(None) } else { Err(Breach::Long) };
+    };
+    match input.take(account, 0, end + 1) {
+        Taken::Whole(line) => Ok(Some(&line[..end])),
+        Taken::Part | Taken::Refused => Ok(None),
+    }
+}
+
+/// Takes the body of the next frame, if one has come.
+pub fn next_frame<'a>(input: &'a mut Input, account: &Account) -> Result<Option<&'a [u8]>, Breach> {
+    let Some(head) = input.waiting().first_chunk::<LENGTH>() else { return Ok(None) };
+    let len = length(head)?;
+    match input.take(account, LENGTH, len) {
+        Taken::Whole(body) => Ok(Some(body)),
+        Taken::Part | Taken::Refused => Ok(None),
+    }
+}

@@ -1,0 +1,488 @@
+//! The PMI door, seen from the server: a socket with an abstract name, to which launchers of our user connect for their
+//! processes, and the connections that came in through it.
+//!
+//! It never blocks, and whatever a process sends harms that process alone. Connections have turns, and processes their
+//! [shares](crate::transport::shares), as at the other doors.
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::net::UnixListener as Socket;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::net::UnixListener;
+use mio::{Interest, Registry, Token};
+
+use super::connection::{Breach, Connection, Stage, next_frame, next_line};
+use super::conversation::{Conversation, Step, Version};
+use super::words::{LONGEST, Words};
+use super::{mapping, seat};
+use crate::account::Account;
+use crate::data::{Key, Nspace};
+use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, JobInformation, Left};
+use crate::message::door::{Outgoing, PeerId, Ready, User};
+use crate::message::numbers::NumberMap;
+use crate::sys::socket;
+use crate::trace;
+use crate::transport::input::{CHUNK, Fill};
+use crate::transport::lobby::Lobby;
+use crate::transport::shortage::{PAUSE, Shortage};
+use crate::transport::turns::{TURN, Turns};
+
+/// Connections taken in before those who are in already get their turn.
+const ACCEPTED_PER_TURN: usize = 64;
+
+/// Information of a job, and the placement of its ranks as text.
+type Mapped = (Arc<dyn JobInformation>, Option<Arc<[u8]>>);
+
+/// The door.
+pub struct PmiListener {
+    number: u8,
+    registry: Registry,
+    /// Poll token that the door's own tokens are added to.
+    tokens: usize,
+    listening: UnixListener,
+    /// Our own user; nobody else is let in.
+    uid: u32,
+    connections: NumberMap<u64, Connection>,
+    /// Number of the last connection; that of the listening socket is 0.
+    last: u64,
+    /// Connections whose seats nobody has named.
+    lobby: Lobby,
+    turns: Turns,
+    /// Who waits for an attribute of the node: connections, and the numbers of their requests.
+    awaiting: HashMap<(Nspace, Key), Vec<(u64, u64)>>,
+    /// Placement of the job that came last.
+    mapped: Option<Mapped>,
+    /// Time at which to accept again.
+    resume: Option<Instant>,
+    shortage: Shortage,
+    scratch: Box<[u8; CHUNK]>,
+}
+
+impl PmiListener {
+    /// Opens the door at a socket that listens. Who has no seat is charged to `strangers`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(
+        number: u8,
+        registry: Registry,
+        tokens: usize,
+        socket: Socket,
+        uid: u32,
+        strangers: &Account,
+    ) -> io::Result<Self> {
+        let mut listening = UnixListener::from_std(socket);
+        registry.register(&mut listening, Token(tokens), Interest::READABLE)?;
+        Ok(PmiListener {
+            number,
+            registry,
+            tokens,
+            listening,
+            uid,
+            connections: NumberMap::default(),
+            last: 0,
+            lobby: Lobby::new(strangers),
+            turns: Turns::new(Instant::now()),
+            awaiting: HashMap::new(),
+            mapped: None,
+            resume: None,
+            shortage: Shortage::none(),
+            scratch: Box::new([0; CHUNK]),
+        })
+    }
+
+    fn peer_id(&self, connection: u64) -> PeerId {
+        PeerId { door: self.number, connection }
+    }
+
+    fn accept(&mut self, callers: &mut dyn Callers) {
+        for _ in 0..ACCEPTED_PER_TURN {
+            match self.listening.accept() {
+                Ok((stream, _)) => {
+                    self.shortage.end();
+                    self.take_in(Connection::new(stream), callers);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return self.shortage.end(),
+                Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR)) => {}
+                Err(e) => {
+                    if self.shortage.begin_or_go_on(Instant::now(), &e) {
+                        let was_there = self.listening.accept().map(drop).is_ok();
+                        self.shortage.refused(was_there);
+                    }
+                    self.resume = Some(Instant::now() + PAUSE);
+                    return;
+                }
+            }
+        }
+        self.resume = Some(Instant::now());
+    }
+
+    fn take_in(&mut self, mut connection: Connection, callers: &mut dyn Callers) {
+        self.last += 1;
+        let id = self.last;
+        let token = Token(self.tokens + id as usize);
+        if let Err(e) = self.registry.register(&mut connection.stream, token, Interest::READABLE) {
+            return trace!("a connection cannot be taken in: {e}");
+        }
+        let is_ours = socket::peer(&connection.stream).is_ok_and(|peer| peer.uid == self.uid);
+        self.connections.insert(id, connection);
+        if !is_ours {
+            return self.cut(id, &Breach::Foreign, callers);
+        }
+        if let Some(oldest) = self.lobby.enter(id, |id| is_settled(&self.connections, id)) {
+            self.read(oldest, true, callers);
+            if !is_settled(&self.connections, oldest) {
+                self.cut(oldest, &Breach::Crowded, callers);
+            }
+        }
+    }
+
+    /// Arranges the next turn of a connection: after those of others, or when its process is held no more.
+    fn go_on(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            self.turns.go_on(id, &mut connection.place);
+        }
+    }
+
+    /// Gives a connection its turn, or arranges one.
+    fn turn(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if self.turns.begin(id, &mut connection.place) {
+            let begin = self.turns.shares.now();
+            let requests = self.read(id, to_end, callers);
+            self.turns.shares.spend_on(self.turns.served, requests, begin.elapsed());
+        }
+    }
+
+    /// Takes in what a process has sent. Returns the number of its requests.
+    fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) -> usize {
+        let Some(connection) = self.connections.get_mut(&id) else { return 0 };
+        if connection.is_busy || matches!(connection.stage, Stage::Asking(_)) {
+            return 0;
+        }
+        let (mut has_more, mut was_full) = (false, false);
+        if !connection.has_ended {
+            let before = connection.input.waiting().len();
+            match connection.fill(&mut self.scratch, to_end) {
+                Ok(filled) => {
+                    has_more = filled == Fill::More;
+                    connection.has_ended = filled == Fill::Closed;
+                    let waiting = connection.input.waiting().len();
+                    was_full = waiting >= LONGEST;
+                    let bytes = waiting.saturating_sub(before);
+                    self.turns.has_read(connection.place.owner, bytes);
+                }
+                // The process was killed, or closed its end with something unread.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => connection.has_ended = true,
+                Err(e) => {
+                    self.cut(id, &e.into(), callers);
+                    return 0;
+                }
+            }
+        }
+        let mut requests = 0;
+        match self.dispatch(id, &mut requests, callers) {
+            Ok(is_done) => has_more |= !is_done,
+            Err(breach) => {
+                self.cut(id, &breach, callers);
+                return requests;
+            }
+        }
+        let Some(connection) = self.connections.get(&id).filter(|connection| !connection.is_busy) else {
+            return requests;
+        };
+        let is_held = matches!(&connection.stage, Stage::In(conversation) if conversation.is_waiting());
+        has_more |= was_full && !is_held;
+        match connection.has_ended && !matches!(connection.stage, Stage::Asking(_)) {
+            true if !has_more => self.close(id, Left::Closed, callers),
+            _ if has_more => self.go_on(id),
+            _ => {}
+        }
+        requests
+    }
+
+    /// Hands whole messages on, as many as a turn has time for. Returns whether that was all that may be handed on now.
+    fn dispatch(&mut self, id: u64, requests: &mut usize, callers: &mut dyn Callers) -> Result<bool, Breach> {
+        let begin = self.turns.shares.now();
+        while let Some(connection) = self.connections.get_mut(&id) {
+            if connection.is_busy {
+                return Ok(true);
+            }
+            if *requests > 0 && begin.elapsed() >= TURN {
+                return Ok(false);
+            }
+            let Connection { stage, input, account, unasked, .. } = connection;
+            let step = match stage {
+                Stage::Asking(_) => return Ok(true),
+                Stage::Unknown => {
+                    let Some(line) = next_line(input, account)? else { return Ok(true) };
+                    let (proc, token) = seat::read(line).ok_or(Breach::NoSeat)?;
+                    *stage = Stage::Seated(proc, token);
+                    self.lobby.forget_settled(|id| is_settled(&self.connections, id));
+                    continue;
+                }
+                Stage::Seated(proc, token) => {
+                    let Some(line) = next_line(input, account)? else { return Ok(true) };
+                    let words = Words::of_line(line)?;
+                    let version = Version::asked_by(&words).filter(|_| words.command() == b"init");
+                    let Some(version) = version else {
+                        let response = Version::One(1).response(false);
+                        self.send(id, response, callers)?;
+                        continue;
+                    };
+                    let claim = Claim::Process { proc: proc.clone(), token: Some(*token) };
+                    connection.stage = Stage::Asking(version);
+                    self.introduce(id, claim, callers)?;
+                    continue;
+                }
+                Stage::In(conversation) => {
+                    let before = input.waiting().len();
+                    let is_abort = input.waiting().starts_with(b"cmd=abort");
+                    if conversation.is_waiting() && !is_abort {
+                        return Ok(true);
+                    }
+                    let read = match conversation.version() {
+                        Version::One(_) => next_line(input, account)?.map(|line| conversation.line(line)),
+                        Version::Two => next_frame(input, account)?.map(|body| conversation.frame(body)),
+                    };
+                    let Some(step) = read else { return Ok(true) };
+                    let step = step.map_err(Breach::Message)?;
+                    *unasked += before - input.waiting().len();
+                    step.map(|step| (step, std::mem::take(unasked)))
+                }
+            };
+            *requests += 1;
+            if let Some((step, bytes)) = step {
+                self.step(id, step, bytes, callers)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks the server whether a process may come in. The launcher has connected, whose user the kernel knows.
+    fn introduce(&mut self, id: u64, claim: Claim, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(connection) = self.connections.get(&id) else { return Ok(()) };
+        let peer = socket::peer(&connection.stream)?;
+        let capabilities = Capabilities { takes_job_info: true, ..Capabilities::default() };
+        let user = Some(User { uid: peer.uid, gid: Some(peer.gid) });
+        let arrival = Arrival { claim, capabilities, info: Vec::new(), user, pid: 0, process: None };
+        callers.arrived(self.peer_id(id), arrival);
+        Ok(())
+    }
+
+    fn step(&mut self, id: u64, step: Step, bytes: usize, callers: &mut dyn Callers) -> Result<(), Breach> {
+        match step {
+            Step::Ask(number, request) => {
+                let peer = self.peer_id(id);
+                callers.asked(peer, number, request, bytes);
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.is_busy = callers.is_busy(peer);
+                }
+            }
+            Step::Send(bytes) => self.send(id, bytes, callers)?,
+            Step::Await(key, number) => {
+                if let Some(nspace) = self.nspace_of(id) {
+                    self.awaiting.entry((nspace, key)).or_default().push((id, number));
+                }
+            }
+            Step::Put(key, bytes) => {
+                self.send(id, bytes, callers)?;
+                let Some(nspace) = self.nspace_of(id) else { return Ok(()) };
+                for (other, number) in self.awaiting.remove(&(nspace, key)).unwrap_or_default() {
+                    let Some(Stage::In(waiting)) = self.connections.get(&other).map(|entry| &entry.stage) else {
+                        continue;
+                    };
+                    if let Some(again) = waiting.again(number) {
+                        self.step(other, again, 0, callers)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn nspace_of(&self, id: u64) -> Option<Nspace> {
+        match &self.connections.get(&id)?.stage {
+            Stage::In(conversation) => Some(conversation.nspace().clone()),
+            _ => None,
+        }
+    }
+
+    fn send(&mut self, id: u64, bytes: Vec<u8>, callers: &mut dyn Callers) -> Result<(), Breach> {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.push(bytes)?;
+            self.write(id, callers);
+        }
+        Ok(())
+    }
+
+    /// Sends what the process takes, and asks to be told when it takes more.
+    fn write(&mut self, id: u64, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let waits = match connection.flush() {
+            Ok(waits) => waits,
+            Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                return self.close(id, Left::Closed, callers);
+            }
+            Err(e) => return self.cut(id, &e.into(), callers),
+        };
+        if waits != connection.wants_write {
+            let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+            let token = Token(self.tokens + id as usize);
+            match self.registry.reregister(&mut connection.stream, token, interest) {
+                Ok(()) => connection.wants_write = waits,
+                Err(e) => self.cut(id, &e.into(), callers),
+            }
+        }
+    }
+
+    /// Ends a connection for its own fault.
+    fn cut(&mut self, id: u64, breach: &Breach, callers: &mut dyn Callers) {
+        if self.connections.contains_key(&id) {
+            trace!("connection {id} of the PMI door is cut: {breach}");
+            self.close(id, Left::Cut, callers);
+        }
+    }
+
+    fn close(&mut self, id: u64, how: Left, callers: &mut dyn Callers) {
+        let Some(mut connection) = self.connections.remove(&id) else { return };
+        self.forget(id, &mut connection);
+        if matches!(connection.stage, Stage::Asking(_) | Stage::In(_)) {
+            callers.left(self.peer_id(id), how);
+        }
+    }
+
+    /// Forgets what leads to a connection that is taken out.
+    fn forget(&mut self, id: u64, connection: &mut Connection) {
+        self.turns.shares.leave(connection.place.owner);
+        if let Stage::In(_) = connection.stage {
+            self.awaiting.retain(|_, waiting| {
+                waiting.retain(|(other, _)| *other != id);
+                !waiting.is_empty()
+            });
+        }
+        // Closing the descriptor takes it out of the poll as well.
+        let _ = self.registry.deregister(&mut connection.stream);
+        self.lobby.forget_settled(|id| is_settled(&self.connections, id));
+    }
+
+    /// The placement of a job's ranks, worked out once for those that come one after the other.
+    fn mapping(&mut self, job: &Arc<dyn JobInformation>) -> Option<Arc<[u8]>> {
+        if let Some((known, mapping)) = &self.mapped
+            && Arc::ptr_eq(known, job)
+        {
+            return mapping.clone();
+        }
+        let mapping: Option<Arc<[u8]>> = mapping::of(&**job).map(Into::into);
+        self.mapped = Some((job.clone(), mapping.clone()));
+        mapping
+    }
+
+    fn message(&mut self, id: u64, message: Outgoing, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        match message {
+            Outgoing::Accepted { proc, job_info, account, .. } => {
+                let Stage::Asking(version) = connection.stage else { return Ok(()) };
+                connection.account = account;
+                connection.place.owner = self.turns.shares.join(&proc);
+                let mapping = job_info.as_ref().and_then(|job| self.mapping(job));
+                let conversation = Conversation::new(proc, version, job_info, mapping);
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.stage = Stage::In(Box::new(conversation));
+                }
+                self.send(id, version.response(true), callers)?;
+                // Messages may have come while the server made up its mind.
+                self.go_on(id);
+            }
+            Outgoing::Refused { .. } => {
+                if let Stage::Asking(version) = connection.stage {
+                    connection.push(version.response(false))?;
+                    // One that does not take this little is not told.
+                    let _ = connection.flush();
+                }
+                if let Some(mut entry) = self.connections.remove(&id) {
+                    self.forget(id, &mut entry);
+                }
+            }
+            Outgoing::Reply { number, reply, .. } => {
+                let Stage::In(conversation) = &mut connection.stage else { return Ok(()) };
+                let step = conversation.replied(number, reply);
+                let has_more = !connection.input.waiting().is_empty();
+                if let Some(step) = step {
+                    self.step(id, step, 0, callers)?;
+                }
+                if has_more {
+                    self.go_on(id);
+                }
+            }
+            // Its protocol has no way to tell.
+            Outgoing::Push(_) | Outgoing::Shared(_) => {}
+            Outgoing::GoOn => {
+                connection.is_busy = false;
+                self.go_on(id);
+            }
+            Outgoing::End => {
+                if let Some(mut entry) = self.connections.remove(&id) {
+                    let _ = entry.flush();
+                    self.forget(id, &mut entry);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a connection has a seat, or is gone.
+fn is_settled(connections: &NumberMap<u64, Connection>, id: u64) -> bool {
+    !connections.get(&id).is_some_and(|connection| matches!(connection.stage, Stage::Unknown))
+}
+
+impl Door for PmiListener {
+    fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers) {
+        if id == 0 {
+            return self.accept(callers);
+        }
+        if ready.writable {
+            self.write(id, callers);
+        }
+        // Nothing of it is read before it is let in, and this is not said a second time.
+        let asks = |connection: &Connection| matches!(connection.stage, Stage::Asking(_));
+        if ready.ended && self.connections.get(&id).is_some_and(asks) {
+            return self.close(id, Left::Closed, callers);
+        }
+        if ready.readable {
+            self.turn(id, ready.ended, callers);
+        }
+    }
+
+    fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
+        if let Err(breach) = self.message(connection, message, callers) {
+            self.cut(connection, &breach, callers);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        [self.turns.deadline(), self.lobby.deadline(), self.resume].into_iter().flatten().min()
+    }
+
+    fn also_spent(&mut self, time: Duration) {
+        self.turns.also_spent(time);
+    }
+
+    fn tick(&mut self, now: Instant, callers: &mut dyn Callers) {
+        if let Some(id) = self.turns.next(now) {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.place.call();
+            }
+            self.turn(id, true, callers);
+        }
+        while let Some(id) = self.lobby.late(now, |id| is_settled(&self.connections, id)) {
+            self.cut(id, &Breach::Late, callers);
+        }
+        if self.resume.is_some_and(|at| at <= now) {
+            self.resume = None;
+            self.accept(callers);
+        }
+    }
+}

@@ -1,11 +1,8 @@
-//! Environment of a rank, besides the variables of the PMIx server.
+//! Environment that the user has asked for an application.
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use instanton::launch::App;
-
-use crate::job::Job;
-use crate::speech::Speech;
 
 /// Variables that an outer mpirun sets for its own ranks; they would mislead a rank of ours.
 const LEFTOVERS: [&str; 5] =
@@ -25,91 +22,4 @@ pub fn of_app(app: &App, ours: &Environment) -> Environment {
         };
     }
     all
-}
-
-/// The environment of one rank, made of what was asked for.
-pub fn of_rank(job: &Job, rank: u32, speech: Speech, asked: Environment) -> Environment {
-    let mut all = asked;
-    let is_for_open_mpi = !speech.is_pmi && speech.mpi.takes_those_of_open_mpi();
-    if is_for_open_mpi {
-        // Without it Open MPI 4 takes each rank for a job of its own.
-        all.entry("OMPI_MCA_schizo".into()).or_insert("ompi".into());
-    }
-    if is_for_open_mpi && job.is_oversubscribed() {
-        all.entry("OMPI_MCA_mpi_oversubscribe".into()).or_insert("1".into());
-    }
-    let node = job.node_of(rank);
-    if job.nodes.len() > 1 {
-        let directory = job.session.of_node(node).top().as_os_str().to_owned();
-        // Open MPI names its files in /dev/shm by what the system calls the machine, which all nodes share.
-        for transport in ["vader", "sm"].into_iter().filter(|_| is_for_open_mpi) {
-            all.entry(format!("OMPI_MCA_btl_{transport}_backing_directory").into()).or_insert(directory.clone());
-        }
-        all.insert("TMPDIR".into(), directory);
-    }
-    all.extend(
-        speech.mpi.variables(job, rank, speech.is_pmi).into_iter().map(|(name, value)| (name.into(), value.into())),
-    );
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::session::Session;
-    use instanton::launch::AppSpec;
-
-    fn environment(ours: &[(&str, &str)], asked: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
-        let spec = AppSpec {
-            ranks: 3,
-            environment: asked.iter().map(|(name, value)| (name.into(), value.map(OsString::from))).collect(),
-            program: "prog".into(),
-            ..AppSpec::default()
-        };
-        let job =
-            Job::new(vec![spec.clone(), AppSpec { ranks: 2, ..spec }], 1, Session::named("/tmp/x".into()), 1).unwrap();
-        let ours = ours.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let all = of_rank(&job, 4, Speech::default(), of_app(&job.apps[1], &ours));
-        all.into_iter().map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap())).collect()
-    }
-
-    #[test]
-    fn a_rank_learns_its_place() {
-        let all = environment(&[("HOME", "/h"), ("B", "2")], &[("A", Some("1")), ("B", None)]);
-        for (name, value) in [
-            ("HOME", "/h"),
-            ("A", "1"),
-            ("OMPI_COMM_WORLD_RANK", "4"),
-            ("OMPI_COMM_WORLD_SIZE", "5"),
-            ("OMPI_COMM_WORLD_LOCAL_RANK", "4"),
-            ("OMPI_COMM_WORLD_LOCAL_SIZE", "5"),
-            ("OMPI_COMM_WORLD_NODE_RANK", "4"),
-            ("OMPI_NUM_APP_CTX", "2"),
-            ("OMPI_FIRST_RANKS", "0 3"),
-            ("OMPI_APP_CTX_NUM_PROCS", "3 2"),
-            ("OMPI_MCA_schizo", "ompi"),
-        ] {
-            assert_eq!(all.get(name).map(String::as_str), Some(value), "{name}");
-        }
-        assert!(!all.contains_key("B"));
-    }
-
-    #[test]
-    fn what_the_user_has_set_stays_and_what_an_outer_launcher_has_set_goes() {
-        let ours = [
-            ("OMPI_MCA_schizo", "slurm"),
-            ("OMPI_MCA_ess", "^singleton"),
-            ("OMPI_MCA_orte_hnp_uri", "x"),
-            ("OMPI_UNIVERSE_SIZE", "9"),
-            ("OMPI_COMM_WORLD_RANK", "7"),
-            ("OMPI_MCA_pml", "ob1"),
-        ];
-        let all = environment(&ours, &[("OMPI_MCA_pml", Some("cm"))]);
-        assert_eq!(all["OMPI_MCA_schizo"], "slurm");
-        assert_eq!(all["OMPI_COMM_WORLD_RANK"], "4");
-        assert_eq!(all["OMPI_MCA_pml"], "cm");
-        for gone in ["OMPI_MCA_ess", "OMPI_MCA_orte_hnp_uri", "OMPI_UNIVERSE_SIZE"] {
-            assert!(!all.contains_key(gone), "{gone}");
-        }
-    }
 }

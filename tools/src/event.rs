@@ -5,7 +5,7 @@ use instanton::data::{Info, Proc};
 use instanton::server::Completion;
 use nix::unistd::Pid;
 
-use crate::persistent::door::Visit;
+use crate::persistent::visit::Visit;
 use crate::{allocation, control, monitor, query, spawn};
 
 /// Abort that a rank asks for, and the way back.

@@ -39,7 +39,6 @@ use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use crate::args::Run;
 use crate::outcome::End;
 use crate::session::Session;
 use crate::signals::SignalOptions;
@@ -51,18 +50,15 @@ pub const PATIENCE: u32 = 3;
 /// Time in which a launcher that has lost guardian and watcher ends the job and itself.
 const PARTING: Duration = Duration::from_secs(10);
 
-/// Runs a job; `arguments` are those behind `instanton run`, and `options` are among them. Returns the status to exit
-/// with, in the guardian and in its copies.
-pub fn run(arguments: Vec<OsString>, options: &Run) -> Result<u8> {
-    start(arguments, options.general.report_pid.as_deref(), &options.signals, true)
-}
-
-/// Begins the [persistent mode](crate::persistent) with these arguments; whoever reads input does so elsewhere.
-pub fn run_up(arguments: Vec<OsString>, report_pid: Option<&Path>) -> Result<u8> {
-    start(arguments, report_pid, &SignalOptions::default(), false)
-}
-
-fn start(arguments: Vec<OsString>, report_pid: Option<&Path>, signals: &SignalOptions, has_input: bool) -> Result<u8> {
+/// Runs a job, or begins the [persistent mode](crate::persistent); `arguments` are those behind `instanton run` or
+/// `instanton up`. Nobody reads input unless `has_input`. Returns the status to exit with, in the guardian and in its
+/// copies.
+pub fn run(
+    arguments: Vec<OsString>,
+    report_pid: Option<&Path>,
+    signals: &SignalOptions,
+    has_input: bool,
+) -> Result<u8> {
     if let Some(place) = report_pid {
         report::write(place, &std::process::id().to_string()).context("cannot report the process's number")?;
     }

@@ -3,16 +3,20 @@
 //! Everything that happens is an [`Event`] in one queue, and one loop acts on them ([`running`]). Their sources are the
 //! [host](crate::host) (the PMIx server's thread), a thread that waits for [children](crate::children), one that reads
 //! the guardian's link, and the two that forward output.
+mod caller;
 mod callers;
 mod ends;
 mod explain;
 mod failures;
 mod hang;
+mod hanging;
 mod placing;
 mod plan;
 mod running;
 mod spawning;
+mod stage;
 mod start;
+mod variables;
 mod visits;
 
 use std::io::{self, Write};

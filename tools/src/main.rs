@@ -80,9 +80,9 @@ fn main() -> ExitCode {
     let code = match cli.command {
         args::Command::Run(run) => {
             cli.notes.iter().for_each(|note| say::say(note));
-            match persistent::run::wanted(run.inside.as_ref()) {
+            match run.place() {
                 Some(wanted) => persistent::run::run(cli.words, &run, &wanted),
-                None => guardian::run(cli.words, &run),
+                None => guardian::run(cli.words, run.general.report_pid.as_deref(), &run.signals, true),
             }
         }
         args::Command::Up(up) => {

@@ -9,6 +9,7 @@ mod foreign;
 mod general;
 mod hosts;
 mod output;
+mod persistent;
 mod placement;
 mod words;
 
@@ -22,14 +23,12 @@ use instanton::launch::{AppSpec, MOST_RANKS};
 pub use general::GeneralArgs;
 pub use hosts::{HostArgs, Hosts};
 pub use output::OutputArgs;
+pub use persistent::{Down, Kill, Ps, Target, Up, UpOptions};
 pub use placement::PlacementArgs;
 
 use crate::job::ProcessSet;
 use crate::nodes::NodesOptions;
 use crate::nodes::server::NodeOptions;
-use crate::persistent::orders::{Down, Kill};
-use crate::persistent::ps::Ps;
-use crate::persistent::up::{Up, UpOptions};
 use crate::signals::SignalOptions;
 use crate::survival::SurvivalOptions;
 use app::AppArgs;
@@ -255,6 +254,11 @@ impl Run {
     pub fn psets(&self, unnumbered: u32) -> Vec<ProcessSet> {
         let all = std::iter::once(&self.first).chain(&self.others);
         ProcessSet::of_apps(all.map(|app| (app.ranks.unwrap_or(unnumbered), app.psets.clone())))
+    }
+
+    /// Name or process of what the run is to be in; none if it is a run of its own.
+    pub fn place(&self) -> Option<String> {
+        persistent::wanted(self.inside.as_ref())
     }
 
     /// Returns whether some application is given a number of ranks.

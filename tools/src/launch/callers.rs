@@ -20,9 +20,11 @@ use instanton::printable;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::caller::Caller;
 use super::explain;
 use super::plan::{self, Plan};
-use super::running::{GRACE, LINGER, ROUND, Running, Stage, forward, signal};
+use super::running::{Running, forward, signal};
+use super::stage::{GRACE, LINGER, ROUND, Stage};
 use super::start::Starter;
 use crate::event::Event;
 use crate::family;
@@ -31,36 +33,13 @@ use crate::jobs::LiveJob;
 use crate::library::Libraries;
 use crate::outcome::{FAILURE, Outcome, ProcName};
 use crate::output::{self, OutputSender, Sink};
-use crate::persistent::door::{JobCall, Way};
 use crate::persistent::message::Reply;
+use crate::persistent::visit::{JobCall, Way};
 use crate::say::say;
 use crate::server::Pmix;
 use crate::strangers::Strangers;
 use crate::streams::Streams;
 use crate::ties::Tells;
-
-/// A caller whose job was taken in.
-pub(super) struct Caller {
-    way: Way,
-    pub(super) starter: Starter,
-    pub(super) outcome: Outcome,
-    pub(super) stage: Stage,
-    /// Time at which the stage is over by itself.
-    pub(super) next: Option<Instant>,
-    /// Its numbers of jobs that have begun.
-    pub(super) jobs: BTreeSet<u32>,
-    /// Processes that its ranks have left behind and that were sent SIGTERM.
-    pub(super) asked: HashSet<Pid>,
-    /// Number of times that its user has asked for the end.
-    pub(super) insisted: u32,
-    pub(super) reports_separately: bool,
-    /// The user's limit.
-    limit: Option<Duration>,
-    /// The signal that has ended it, if one has.
-    ended_by: Option<i32>,
-    /// Number of outputs that are not through yet.
-    printing: usize,
-}
 
 impl Running {
     /// What counts for a job on whose command line others depend.

@@ -9,7 +9,7 @@ use crate::args::{Hosts, Run};
 use crate::job::{Placement, ProcessSet, StreamOptions, processors};
 use crate::jobs::Jobs;
 use crate::outcome::{FAILURE, SENSELESS};
-use crate::persistent::door::JobCall;
+use crate::persistent::visit::JobCall;
 use crate::placement::{Mapping, Nodes};
 
 /// Jobs and placement that are asked for.

@@ -3,16 +3,7 @@
 //! Either all of a job starts, or what was started of it is ended again. A job that [fails](super::failures) ends with
 //! those that are tied to it.
 //!
-//! A run goes through these stages, never back, with all its [jobs](crate::jobs) together; it lasts as long as any of
-//! them.
-//! - **Running** until every rank has ended and none is to be started anew, something goes wrong with the first job, or
-//!   the user sends SIGTERM.
-//! - **Ending**: the ranks, and everything that descends from them, were sent SIGTERM. When the
-//!   ranks have ended, so is whatever they have started since.
-//! - **Left over**: every rank has ended and other processes of theirs are still there. They have [`LINGER`] to end by
-//!   themselves, then they are sent SIGTERM.
-//! - **Killing**: [`GRACE`] after that SIGTERM, or at the user's second SIGINT, everything is sent SIGKILL, again and
-//!   again until no child is left.
+//! A run goes through its [stages](super::stage) with all its [jobs](crate::jobs) together; it lasts as long as any of them.
 //!
 //! When no child is left, nobody can write any more: output is forwarded to its end, and that is the job's end.
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -28,9 +19,10 @@ use instanton::launch::{Lacks, programs};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use super::callers::Caller;
+use super::caller::Caller;
 use super::explain;
 use super::hang::Hang;
+use super::stage::{GRACE, LINGER, ROUND, Stage};
 use super::start::Starter;
 use crate::allocation::Allocations;
 use crate::args::Run;
@@ -48,25 +40,8 @@ use crate::threads::start_thread;
 use crate::ties::Tells;
 use crate::{children, control, family, output};
 
-/// Time from SIGTERM to SIGKILL.
-pub(super) const GRACE: Duration = Duration::from_secs(3);
-/// Time for processes that a rank left behind to finish, say to write the last of its output.
-pub(super) const LINGER: Duration = Duration::from_secs(1);
 /// Signals of the user that end the persistent mode.
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
-/// Between two rounds of SIGKILL: a process may have been born while the first was sent.
-pub(super) const ROUND: Duration = Duration::from_millis(50);
-
-/// Stage of a run, or of a caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Running,
-    Ending,
-    LeftOver,
-    Killing,
-    /// Of a caller: nobody of its jobs is left, and what they have printed is on its way.
-    Printing,
-}
 
 pub(super) struct Running {
     pub(super) jobs: Jobs,

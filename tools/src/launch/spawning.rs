@@ -6,7 +6,8 @@ use instanton::launch::programs;
 use nix::sys::signal::Signal;
 
 use super::placing;
-use super::running::{Running, Stage, signal};
+use super::running::{Running, signal};
+use super::stage::Stage;
 use crate::server::Pmix;
 use crate::spawn;
 

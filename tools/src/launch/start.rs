@@ -15,6 +15,7 @@ use instanton::launch::{App, programs};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
 
+use super::variables;
 use crate::binding;
 use crate::environment::{self, Environment};
 use crate::job::{Job, StreamOptions};
@@ -114,7 +115,7 @@ impl Starter {
             let program = Program::new(program, &app.wdir, &asked);
             Speech::of(&program, self.pmi, job.speaks_pmi, &self.libraries, &asked)
         };
-        let mut environment = environment::of_rank(job, rank, speech, asked);
+        let mut environment = variables::of_rank(job, rank, speech, asked);
         pmix.set_up(job, rank, &mut environment)
             .map_err(|status| anyhow!("the PMIx server refuses a rank's environment: {status}"))?;
         let wants = job.wants.over(&self.options);

@@ -8,9 +8,10 @@ use nix::sys::signal::{Signal, kill};
 
 use super::running::Running;
 use crate::control::{Action, Request};
-use crate::persistent::door::{self, Asked, Visit};
+use crate::persistent::door;
 use crate::persistent::message::{JobRow, Reply};
 use crate::persistent::place;
+use crate::persistent::visit::{Asked, Visit};
 use crate::server::Pmix;
 
 /// Most bytes of a command line that are shown.

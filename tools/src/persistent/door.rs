@@ -6,19 +6,16 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::Result;
-use instanton::launch::AppSpec;
 use nix::poll::poll;
 
 use super::message::{self, Reply, Request};
 use super::place;
-use crate::args::{self, Cli, Command, Run};
-use crate::environment::Environment;
+use super::visit::{Asked, JobCall, Visit, Way};
+use crate::args::{self, Cli, Command};
 use crate::event::Event;
 use crate::link;
 use crate::threads::start_thread;
@@ -27,62 +24,6 @@ use crate::threads::start_thread;
 const RETRY: u16 = 100;
 /// Time for a caller to take its answer in, which the launcher waits for.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The way back to a caller.
-#[derive(Clone, Debug)]
-pub struct Way {
-    /// Its number.
-    pub id: u64,
-    socket: Arc<UnixStream>,
-}
-
-/// A caller has come.
-#[derive(Debug)]
-pub struct Visit {
-    /// The way back.
-    pub way: Way,
-    /// Request.
-    pub asked: Asked,
-}
-
-/// What it asks for.
-#[derive(Debug)]
-pub enum Asked {
-    /// A job.
-    Run(Box<JobCall>),
-    /// All jobs.
-    Jobs,
-    /// The end of a job, or a signal to it.
-    Kill { job: u32, signal: Option<i32> },
-    /// The death of a node.
-    KillNode(u32),
-    /// The end of everything.
-    Down,
-}
-
-/// A job that a caller asks for.
-#[derive(Debug)]
-pub struct JobCall {
-    /// Options of the whole job.
-    pub options: Run,
-    /// Its applications; no ranks mean that no number was given.
-    pub apps: Vec<AppSpec>,
-    /// Environment of the caller.
-    pub environment: Environment,
-    /// Directory of the caller.
-    pub directory: PathBuf,
-    /// Input, output and error output of the caller.
-    pub streams: [OwnedFd; 3],
-}
-
-impl Way {
-    /// Answers the caller, who then has nothing more to say.
-    pub fn answer(&self, reply: &Reply) {
-        // A caller that is gone hears nothing.
-        let _ = message::answer(&self.socket, reply);
-        let _ = self.socket.shutdown(std::net::Shutdown::Both);
-    }
-}
 
 /// Lets callers in, from now on.
 pub fn serve(listener: UnixListener, events: Sender<Event>) -> Result<()> {
@@ -106,7 +47,7 @@ fn attend(socket: UnixStream, id: u64, events: &Sender<Event>) {
     }
     let Ok(back) = socket.try_clone() else { return };
     let _ = back.set_write_timeout(Some(PATIENCE));
-    let way = Way { id, socket: Arc::new(back) };
+    let way = Way::new(id, back);
     let asked = match message::take(&socket) {
         Ok((request, descriptors)) => read(request, descriptors),
         Err(error) => Err(format!("it is not understood: {error}")),

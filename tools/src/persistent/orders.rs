@@ -3,62 +3,21 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result};
-use clap::Args;
 use instanton::internal::sys::process;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
 
 use super::message::{self, Reply, Request};
 use super::place::{self, Kind, Place};
-use super::run::wanted;
+use crate::args::{Down, Kill, Target};
 use crate::outcome::FAILURE;
 use crate::say::say;
-use crate::signals;
 
-/// Launcher that is meant.
-#[derive(Clone, Debug, Args)]
-pub struct Target {
-    /// Name or process of what is up (INSTANTON_IN); not needed where there is one
-    #[arg(long = "in", value_name = "NAME|PID")]
-    inside: Option<String>,
-}
-
-/// `instanton kill`.
-#[derive(Clone, Debug, Args)]
-pub struct Kill {
-    /// Numbers of jobs, as `instanton ps` shows them: SIGTERM, and SIGKILL for those that have not ended after that
-    #[arg(value_name = "JOB", required_unless_present = "node")]
-    jobs: Vec<u32>,
-    /// Kill this simulated node (of `instanton up --nodes` or `instanton run --nodes`) with its ranks
-    #[arg(long, value_name = "K", conflicts_with_all = ["jobs", "signal"])]
-    node: Option<u32>,
-    /// Send this signal to the ranks instead, by name or number
-    #[arg(short, long, value_name = "SIGNAL", value_parser = signals::named)]
-    signal: Option<Signal>,
-    #[command(flatten)]
-    target: Target,
-}
-
-/// `instanton down`.
-#[derive(Clone, Debug, Args)]
-pub struct Down {
-    #[command(flatten)]
-    target: Target,
-}
-
-impl Target {
-    /// Name or process that is meant, if one is said.
-    pub fn wanted(&self) -> Option<String> {
-        wanted(self.inside.as_ref())
-    }
-
-    fn enter(&self, kind: Kind) -> Result<Option<(Place, UnixStream)>> {
-        match place::enter(kind, self.wanted().as_deref()) {
-            Ok(found) => Ok(Some(found)),
-            Err(line) => {
-                say(&line);
-                Ok(None)
-            }
+fn enter(target: &Target, kind: Kind) -> Result<Option<(Place, UnixStream)>> {
+    match place::enter(kind, target.wanted().as_deref()) {
+        Ok(found) => Ok(Some(found)),
+        Err(line) => {
+            say(&line);
+            Ok(None)
         }
     }
 }
@@ -73,7 +32,7 @@ pub fn kill(options: &Kill) -> Result<u8> {
     let kind = if options.node.is_some() { Kind::Any } else { Kind::Up };
     let mut code = 0;
     for request in requests {
-        let Some((place, socket)) = options.target.enter(kind)? else { return Ok(FAILURE) };
+        let Some((place, socket)) = enter(&options.target, kind)? else { return Ok(FAILURE) };
         if let Reply::Refused(line) = ask(&place, &socket, &request)? {
             say(&line);
             code = FAILURE;
@@ -84,7 +43,7 @@ pub fn kill(options: &Kill) -> Result<u8> {
 
 /// Ends what is up, and waits until nothing of it is left. Returns the status to exit with.
 pub fn down(options: &Down) -> Result<u8> {
-    let Some((place, socket)) = options.target.enter(Kind::Up)? else { return Ok(FAILURE) };
+    let Some((place, socket)) = enter(&options.target, Kind::Up)? else { return Ok(FAILURE) };
     let guardian = process::watch(place.pid);
     if let Reply::Refused(line) = ask(&place, &socket, &Request::Down)? {
         say(&line);

@@ -2,22 +2,15 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
-use clap::Args;
 use instanton::internal::message::lines::utc;
 use instanton::printable;
 
 use super::message::{JobRow, Reply, Request};
-use super::orders::{Target, ask};
+use super::orders::ask;
 use super::place::{self, Kind};
+use crate::args::Ps;
 use crate::outcome::FAILURE;
 use crate::say::say;
-
-/// `instanton ps`.
-#[derive(Clone, Debug, Args)]
-pub struct Ps {
-    #[command(flatten)]
-    target: Target,
-}
 
 /// Head of the list.
 const HEAD: [&str; 7] = ["IN", "JOB", "RANKS", "STATE", "SINCE", "NAMESPACE", "COMMAND"];

@@ -26,15 +26,6 @@ use crate::outcome::{FAILURE, SENSELESS, of_signal};
 use crate::say::say;
 use crate::{report, signals, terminal};
 
-/// Variable that names what is up, for runs that are to be in it.
-pub const VARIABLE: &str = "INSTANTON_IN";
-
-/// Returns what a run is to be in: as its option says, or the environment; none if it is a run of its own.
-pub fn wanted(option: Option<&String>) -> Option<String> {
-    let variable = || std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
-    option.cloned().or_else(variable)
-}
-
 /// Runs a job in what is up; `words` are those of the run, and `options` are among them. Returns the status to exit
 /// with.
 pub fn run(words: Vec<OsString>, options: &Run, wanted: &str) -> Result<u8> {

@@ -115,13 +115,13 @@ pub mod internal {
         #[cfg(feature = "client")]
         pub use crate::sys::table;
         #[cfg(feature = "server")]
-        pub use crate::sys::{birth, hwloc, process, random};
+        pub use crate::sys::{birth, hwloc, probe, process, random, sock_diag};
         pub use crate::sys::{cell, socket};
     }
     #[cfg(all(feature = "client", feature = "server"))]
     pub mod upstream {
         pub use crate::upstream::parsers::{is_answer, is_job_info, is_news};
-        pub use crate::upstream::{node, told};
+        pub use crate::upstream::{contacts, node, told};
     }
     #[cfg(feature = "peers")]
     pub mod wall_clock {

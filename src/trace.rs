@@ -7,11 +7,13 @@
 //!
 //! Nobody waits for whoever reads the trace: a line that a terminal, a pipe or a socket does not take at once is lost.
 //! The next one that is taken comes behind a line that says how many were.
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -123,15 +125,18 @@ fn write_at_once(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
+/// Returns the file that a value of the variable names; none where lines go to the standard error.
+pub fn file_of(value: &OsStr) -> Option<&Path> {
+    (value != "stderr").then(|| Path::new(value))
+}
+
 fn open() -> Option<Sink> {
     let target = std::env::var_os(VARIABLE).filter(|target| !target.is_empty())?;
-    if target == "stderr" {
-        return Some(Sink::Stderr);
-    }
+    let Some(path) = file_of(&target) else { return Some(Sink::Stderr) };
     // Rust opens close-on-exec; nobody but the user reads what his job does. A pipe that nobody has opened to read would
     // be waited for.
     let without_wait = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(without_wait).open(target);
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(without_wait).open(path);
     file.ok().map(Sink::File)
 }
 

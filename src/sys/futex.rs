@@ -15,6 +15,19 @@ pub(crate) fn wake_all(address: usize) {
     unsafe { libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAKE, i32::MAX) };
 }
 
+/// Asks the kernel to sleep on two words, one of which is not as said, so that it does not.
+///
+/// # Errors
+/// The kernel's answer where it has no such call, or refuses it.
+#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "trials are for those who start jobs"))]
+pub(crate) fn try_two_words() -> io::Result<()> {
+    let (bell, other) = (Bell::new(), Bell::new());
+    match bell.wait_for_both(other.address(), 1, Duration::ZERO) {
+        Err(error) if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// A word of this process that one thread sleeps on until another one rings.
 #[derive(Debug)]
 pub(crate) struct Bell(AtomicU32);

@@ -30,6 +30,8 @@ pub mod hwloc;
 pub(crate) mod memory;
 pub(crate) mod pin;
 #[cfg(feature = "server")]
+pub mod probe;
+#[cfg(feature = "server")]
 pub mod process;
 #[cfg(feature = "server")]
 pub mod queue;

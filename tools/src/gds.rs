@@ -13,13 +13,12 @@ use anyhow::{Context, bail};
 use instanton::internal::stock::SERVED;
 
 use crate::args::{Gds, Library};
+use crate::release;
 
 /// Name of the plug-in among others.
 const NAME: &str = "pmix_mca_gds_instanton.so";
 /// Text that only the plug-in has in it.
 const MARK: &[u8] = b"pmix_mca_gds_instanton_component";
-/// Texts with which a library says its release.
-const RELEASE: &[u8] = b"OpenPMIx ";
 /// Folders in which a system has its library; in the first ones, those of each architecture.
 const PLACES: [&str; 5] = ["/usr/lib", "/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64"];
 
@@ -64,19 +63,11 @@ impl Place {
     fn release(&self) -> anyhow::Result<Option<String>> {
         let Some(library) = &self.host else { return Ok(None) };
         let bytes = fs::read(library).with_context(|| format!("{} cannot be read", library.display()))?;
-        match release_in(&bytes) {
+        match release::stock(&bytes) {
             Some(release) => Ok(Some(release)),
             None => bail!("{} is no library of the reference implementation", library.display()),
         }
     }
-}
-
-/// The first release that a file names.
-fn release_in(bytes: &[u8]) -> Option<String> {
-    let at = bytes.windows(RELEASE.len()).position(|text| text == RELEASE)?;
-    let text = bytes[at..].iter().take_while(|byte| (b' '..=b'~').contains(byte)).copied().collect();
-    let text = String::from_utf8(text).ok()?;
-    Some(text.split(" (").next().unwrap_or_default().to_owned())
 }
 
 /// The system's library.
@@ -132,17 +123,57 @@ fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     written.with_context(|| format!("{} cannot be written", file.display()))
 }
 
+/// The plug-in as it is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is not there.
+    Absent,
+    /// It is that of this release.
+    Current,
+    /// It is another one.
+    Other,
+}
+
+/// A place for the plug-in, with what is there.
+#[derive(Debug)]
+pub struct Status {
+    /// The plug-in's file, which may not be there.
+    pub file: PathBuf,
+    /// The plug-in.
+    pub state: State,
+    /// The library that looks there, its release, and whether that is served; none where the place is a bare folder.
+    pub host: Option<(PathBuf, String, bool)>,
+}
+
+/// Looks at the place of the system's library; none where the system has none, or its library takes no plug-ins.
+pub fn look() -> Option<anyhow::Result<Status>> {
+    let place = Place::of(Library { file: Some(found()?) }).ok()?;
+    Some(status_of(&place))
+}
+
+fn status_of(place: &Place) -> anyhow::Result<Status> {
+    let state = match there(place)? {
+        None => State::Absent,
+        Some(bytes) if built().is_ok_and(|built| built == bytes) => State::Current,
+        Some(_) => State::Other,
+    };
+    let host = place.host.clone().zip(place.release()?).map(|(library, release)| {
+        let is_served = SERVED.contains(&release.as_str());
+        (library, release, is_served)
+    });
+    Ok(Status { file: place.plugin(), state, host })
+}
+
 fn status(place: &Place) -> anyhow::Result<()> {
-    let file = place.plugin();
-    match there(place)? {
-        None => println!("{} is not there", file.display()),
-        Some(bytes) if built().is_ok_and(|built| built == bytes) => {
-            println!("{} is that of this release", file.display())
-        }
-        Some(_) => println!("{} is one of another release than this command", file.display()),
-    }
-    if let (Some(library), Some(release)) = (&place.host, place.release()?) {
-        let is = if SERVED.contains(&release.as_str()) { "served" } else { "not served" };
+    let Status { file, state, host } = status_of(place)?;
+    let what = match state {
+        State::Absent => "is not there",
+        State::Current => "is that of this release",
+        State::Other => "is one of another release than this command",
+    };
+    println!("{} {what}", file.display());
+    if let Some((library, release, is_served)) = host {
+        let is = if is_served { "served" } else { "not served" };
         println!("{} is {release}, which is {is}", library.display());
     }
     Ok(())
@@ -157,17 +188,4 @@ fn remove(place: &Place) -> anyhow::Result<()> {
     fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
     println!("{} is removed; servers that run keep what they have loaded", file.display());
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_release_of_a_library_is_read_from_its_text() {
-        let library = b"\x7fELF\0OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2)\0OpenPMIx 9\0";
-        assert_eq!(release_in(library).as_deref(), Some("OpenPMIx 4.2.2rc2"));
-        assert_eq!(release_in(b"\x7fELF\0OpenPMI\0"), None);
-        assert_eq!(release_in(b"OpenPMIx "), Some("OpenPMIx ".into()));
-    }
 }

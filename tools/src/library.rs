@@ -15,7 +15,8 @@ use crate::environment::Environment;
 use crate::linked::{LIBRARY_PATH, Library, Program};
 use crate::say::say;
 
-const NAME: &str = "libpmix.so.2";
+/// Name that programs ask their loader for.
+pub const NAME: &str = "libpmix.so.2";
 
 /// Choice of the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -94,7 +95,8 @@ impl Libraries {
         }
     }
 
-    fn decide(&self, program: &Program) -> (bool, &'static str) {
+    /// Returns whether a program gets ours, and why.
+    pub fn decide(&self, program: &Program) -> (bool, &'static str) {
         match self.choice {
             RankLibrary::Own => (false, "as --library says"),
             RankLibrary::Instanton => (true, "as --library says"),

@@ -13,6 +13,7 @@ mod children;
 mod choice;
 mod control;
 mod credentials;
+mod doctor;
 mod environment;
 mod event;
 mod family;
@@ -43,6 +44,7 @@ mod query;
 mod random;
 mod reaper;
 mod record;
+mod release;
 mod report;
 mod say;
 mod see;
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         args::Command::Kill(kill) => persistent::orders::kill(&kill),
         args::Command::Down(down) => persistent::orders::down(&down),
         args::Command::Launch(launch) => launch::run(*launch),
+        args::Command::Doctor(options) => doctor::run(options),
         args::Command::Gds(asked) => gds::run(asked),
         args::Command::Node(node) => nodes::server::run(*node),
         args::Command::Pages { share } => pages::run(&share),

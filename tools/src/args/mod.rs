@@ -26,6 +26,7 @@ pub use output::OutputArgs;
 pub use persistent::{Down, Kill, Ps, Target, Up, UpOptions};
 pub use placement::PlacementArgs;
 
+use crate::doctor::Doctor;
 use crate::job::ProcessSet;
 use crate::nodes::NodesOptions;
 use crate::nodes::server::NodeOptions;
@@ -69,6 +70,11 @@ pub enum Command {
     Kill(Kill),
     /// End what is up, with all of its jobs
     Down(Down),
+    /// Find what keeps jobs from running here, and say what to do
+    ///
+    /// Which PMIx library each side loads, which servers can be reached, and whether the kernel, the limits and the
+    /// temporary directory do; of a process, whose rank it is and what it waits for.
+    Doctor(Doctor),
     /// Put the store under stock servers of this machine: a plug-in for their PMIx library
     ///
     /// A server with the plug-in writes what it knows of a job into shared memory, where programs that load this
@@ -221,6 +227,7 @@ impl Cli {
                 return Ok(cli);
             }
             Command::Gds(_)
+            | Command::Doctor(_)
             | Command::Node(_)
             | Command::Pages { .. }
             | Command::Ps(_)

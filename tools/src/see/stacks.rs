@@ -108,7 +108,7 @@ impl Debugger {
 }
 
 /// Returns where in the kernel each thread of a process waits.
-fn of_kernel(pid: Pid) -> Vec<String> {
+pub fn of_kernel(pid: Pid) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let line = |task: fs::DirEntry| {
         let path = task.path();

@@ -28,6 +28,17 @@ pub fn table(report: &WaitReport, width: Option<u16>, pid: impl Fn(&Nspace, u32)
     text
 }
 
+/// One row as part of a sentence, without its ranks.
+pub fn words(row: &Waiting) -> String {
+    match row.activity {
+        Activity::Waits => format!("waits in {} for {} since {}", at(row, |_, _| None), awaited(row), since(row)),
+        Activity::Runs => "waits in no call of PMIx".into(),
+        Activity::Absent => "has not attached to its server".into(),
+        Activity::Finalized => "has finalized".into(),
+        Activity::Ended => "has ended".into(),
+    }
+}
+
 /// The call, with what it is about; else what they do instead.
 fn at(row: &Waiting, pid: impl Fn(&Nspace, u32) -> Option<i32>) -> String {
     match row.activity {

@@ -1,0 +1,103 @@
+//! Other processes, as `/proc` shows them.
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// The name that the kernel has for a process; a question mark where there is none.
+pub fn command(pid: i32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_else(|_| b"?".to_vec());
+    String::from_utf8_lossy(&name).trim_end().to_owned()
+}
+
+/// The environment that a process was started with.
+///
+/// # Errors
+/// The kernel's, for instance for a process of another user.
+pub fn environment(pid: i32) -> io::Result<BTreeMap<OsString, OsString>> {
+    let bytes = fs::read(format!("/proc/{pid}/environ"))?;
+    let variables = bytes.split(|byte| *byte == 0).filter_map(|word| {
+        let at = word.iter().position(|byte| *byte == b'=')?;
+        Some((OsStr::from_bytes(&word[..at]).to_owned(), OsStr::from_bytes(&word[at + 1..]).to_owned()))
+    });
+    Ok(variables.collect())
+}
+
+/// A file that a process has mapped.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mapped {
+    /// Its path, or the name of anonymous memory (`/memfd:NAME`).
+    pub path: PathBuf,
+    /// Its inode.
+    pub inode: u64,
+    /// True if the path leads to it no more.
+    pub is_gone: bool,
+}
+
+/// The files that a process has mapped, each once.
+///
+/// # Errors
+/// The kernel's, for instance for a process of another user.
+pub fn mapped(pid: i32) -> io::Result<Vec<Mapped>> {
+    let maps = fs::read(format!("/proc/{pid}/maps"))?;
+    let mut all: Vec<Mapped> = maps.split(|byte| *byte == b'\n').filter_map(mapping).collect();
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+/// Reads a line: addresses, rights, offset, device, inode, and the path, which may have anything in it.
+fn mapping(line: &[u8]) -> Option<Mapped> {
+    const GONE: &[u8] = b" (deleted)";
+    let mut fields = line.splitn(6, |byte| *byte == b' ');
+    let inode = std::str::from_utf8(fields.nth(4)?).ok()?.parse().ok()?;
+    let path = fields.next()?.trim_ascii_start();
+    let (path, is_gone) = match path.strip_suffix(GONE) {
+        Some(path) => (path, true),
+        None => (path, false),
+    };
+    let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+    (inode != 0).then_some(Mapped { path, inode, is_gone })
+}
+
+/// Inodes of the sockets that a process has open.
+pub fn sockets(pid: i32) -> Vec<u64> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
+}
+
+/// A name that processes of one machine share only where they are in one namespace of a kind.
+pub fn namespace(pid: i32, kind: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok()
+}
+
+/// All processes that are seen from here.
+pub fn all() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_maps_are_read() {
+        let line = b"7f-80 r-xp 00000000 fe:01 1234                    /a b/lib.so (deleted)";
+        assert_eq!(mapping(line), Some(Mapped { path: "/a b/lib.so".into(), inode: 1234, is_gone: true }));
+        assert_eq!(mapping(b"7f-80 rw-p 00000000 00:00 0 "), None);
+        assert_eq!(mapping(b"7f-80 rw-p 00000000 00:00 0                          [heap]"), None);
+        assert_eq!(mapping(b""), None);
+    }
+
+    #[test]
+    fn the_own_process_is_seen() {
+        let own = std::process::id() as i32;
+        assert!(all().contains(&own) && !mapped(own).unwrap().is_empty());
+        assert!(environment(own).is_ok() && namespace(own, "net").is_some());
+        assert_eq!(command(i32::MAX), "?");
+    }
+}

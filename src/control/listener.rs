@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use mio::net::UnixListener;
+use mio::net::{UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 use rkyv::util::AlignedVec;
 
@@ -27,11 +27,11 @@ use crate::message::numbers::NumberMap;
 use crate::message::{DescriptorKind, Push, Reply, Request};
 use crate::sys::{process, socket};
 use crate::trace;
+use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::{HANDSHAKE_DEADLINE, Lobby};
 use crate::transport::output::{Flush, Full};
 use crate::transport::shares::STRANGERS;
-use crate::transport::shortage::{PAUSE, Shortage};
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{SHORT, WORKER, Worker};
 
@@ -54,14 +54,12 @@ pub struct Listener {
     next: u64,
     /// Connections that have not said who they are.
     lobby: Lobby,
-    shortage: Shortage,
     turns: Turns,
     /// Takes long requests apart.
     worker: Worker<Decoded>,
     /// Push that several peers are sent, and its frame.
     shared: Option<(Weak<Push>, Arc<AlignedVec>)>,
-    /// Time at which to accept again: others had their turn, or there may be descriptors again.
-    resume: Option<Instant>,
+    entrance: Entrance,
     scratch: Box<[u8; CHUNK]>,
 }
 
@@ -120,11 +118,10 @@ impl Listener {
             connections: NumberMap::default(),
             next,
             lobby: Lobby::new(strangers),
-            shortage: Shortage::none(),
             turns: Turns::new(Instant::now()),
             worker: Worker::new(tokens),
             shared: None,
-            resume: None,
+            entrance: Entrance::default(),
             scratch: Box::new([0; CHUNK]),
         })
     }
@@ -136,50 +133,29 @@ impl Listener {
     /// Takes in who has come; who is left over in a crowd is taken in at the next turn.
     fn accept(&mut self, at: usize, callers: &mut dyn Callers) {
         if self.turns.shares.is_held(STRANGERS) {
-            self.resume = self.turns.shares.next_release();
-            return;
+            return self.entrance.resume_at(self.turns.shares.next_release());
         }
         let begin = self.turns.shares.now();
         self.turns.serve(STRANGERS);
-        self.resume = self.accept_some(at, callers);
+        for (stream, _) in self.entrance.accept(ACCEPTED_PER_TURN, || self.listening[at].accept()) {
+            self.take_in(stream, callers);
+        }
         self.turns.shares.spend(STRANGERS, begin.elapsed());
     }
 
-    /// Takes in so many. Returns when to accept again, if there may be more.
-    fn accept_some(&mut self, at: usize, callers: &mut dyn Callers) -> Option<Instant> {
-        for _ in 0..ACCEPTED_PER_TURN {
-            match self.listening[at].accept() {
-                Ok((mut stream, _)) => {
-                    self.shortage.end();
-                    let id = self.next;
-                    self.next += 1;
-                    let token = Token(self.tokens + id as usize);
-                    let peer = socket::peer(&stream);
-                    let registered = self.registry.register(&mut stream, token, Interest::READABLE);
-                    match (peer, registered) {
-                        (Ok(peer), Ok(())) => {
-                            self.connections.insert(id, Connection::new(stream, peer));
-                            self.make_room_for(id, callers);
-                        }
-                        (Err(e), _) | (_, Err(e)) => trace!("a connection cannot be taken in: {e}"),
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.shortage.end();
-                    return self.resume;
-                }
-                Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR)) => {}
-                Err(e) if self.shortage.begin_or_go_on(Instant::now(), &e) => {
-                    let was_there = self.listening[at].accept().map(drop).is_ok();
-                    self.shortage.refused(was_there);
-                    if !was_there {
-                        return Some(Instant::now() + PAUSE);
-                    }
-                }
-                Err(_) => return Some(Instant::now() + PAUSE),
+    fn take_in(&mut self, mut stream: UnixStream, callers: &mut dyn Callers) {
+        let id = self.next;
+        self.next += 1;
+        let token = Token(self.tokens + id as usize);
+        let peer = socket::peer(&stream);
+        let registered = self.registry.register(&mut stream, token, Interest::READABLE);
+        match (peer, registered) {
+            (Ok(peer), Ok(())) => {
+                self.connections.insert(id, Connection::new(stream, peer));
+                self.make_room_for(id, callers);
             }
+            (Err(e), _) | (_, Err(e)) => trace!("a connection cannot be taken in: {e}"),
         }
-        Some(Instant::now())
     }
 
     fn make_room_for(&mut self, id: u64, callers: &mut dyn Callers) {
@@ -535,7 +511,7 @@ impl Door for Listener {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.turns.deadline(), self.lobby.deadline(), self.resume].into_iter().flatten().min()
+        [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline()].into_iter().flatten().min()
     }
 
     fn also_spent(&mut self, time: Duration) {
@@ -552,8 +528,7 @@ impl Door for Listener {
         while let Some(id) = self.lobby.late(now, |id| is_settled(&self.connections, id)) {
             self.cut(id, &Breach::Late, callers);
         }
-        if self.resume.is_some_and(|at| at <= now) {
-            self.resume = None;
+        if self.entrance.resumes(now) {
             for at in 0..self.listening.len() {
                 self.accept(at, callers);
             }

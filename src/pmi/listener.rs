@@ -23,9 +23,9 @@ use crate::message::door::{Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::sys::socket;
 use crate::trace;
+use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
-use crate::transport::shortage::{PAUSE, Shortage};
 use crate::transport::turns::{TURN, Turns};
 
 /// Connections taken in before those who are in already get their turn.
@@ -53,9 +53,7 @@ pub struct PmiListener {
     awaiting: HashMap<(Nspace, Key), Vec<(u64, u64)>>,
     /// Placement of the job that came last.
     mapped: Option<Mapped>,
-    /// Time at which to accept again.
-    resume: Option<Instant>,
-    shortage: Shortage,
+    entrance: Entrance,
     scratch: Box<[u8; CHUNK]>,
 }
 
@@ -86,8 +84,7 @@ impl PmiListener {
             turns: Turns::new(Instant::now()),
             awaiting: HashMap::new(),
             mapped: None,
-            resume: None,
-            shortage: Shortage::none(),
+            entrance: Entrance::default(),
             scratch: Box::new([0; CHUNK]),
         })
     }
@@ -97,25 +94,9 @@ impl PmiListener {
     }
 
     fn accept(&mut self, callers: &mut dyn Callers) {
-        for _ in 0..ACCEPTED_PER_TURN {
-            match self.listening.accept() {
-                Ok((stream, _)) => {
-                    self.shortage.end();
-                    self.take_in(Connection::new(stream), callers);
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return self.shortage.end(),
-                Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR)) => {}
-                Err(e) => {
-                    if self.shortage.begin_or_go_on(Instant::now(), &e) {
-                        let was_there = self.listening.accept().map(drop).is_ok();
-                        self.shortage.refused(was_there);
-                    }
-                    self.resume = Some(Instant::now() + PAUSE);
-                    return;
-                }
-            }
+        for (stream, _) in self.entrance.accept(ACCEPTED_PER_TURN, || self.listening.accept()) {
+            self.take_in(Connection::new(stream), callers);
         }
-        self.resume = Some(Instant::now());
     }
 
     fn take_in(&mut self, mut connection: Connection, callers: &mut dyn Callers) {
@@ -463,7 +444,7 @@ impl Door for PmiListener {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.turns.deadline(), self.lobby.deadline(), self.resume].into_iter().flatten().min()
+        [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline()].into_iter().flatten().min()
     }
 
     fn also_spent(&mut self, time: Duration) {
@@ -480,8 +461,7 @@ impl Door for PmiListener {
         while let Some(id) = self.lobby.late(now, |id| is_settled(&self.connections, id)) {
             self.cut(id, &Breach::Late, callers);
         }
-        if self.resume.is_some_and(|at| at <= now) {
-            self.resume = None;
+        if self.entrance.resumes(now) {
             self.accept(callers);
         }
     }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 
 use super::ack::{self, Ack};
@@ -30,10 +30,10 @@ use crate::message::numbers::NumberMap;
 use crate::message::{LARGEST, Push, Request};
 use crate::sys::sock_diag;
 use crate::trace;
+use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
 use crate::transport::output::Full;
-use crate::transport::shortage::{PAUSE, Shortage};
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{SHORT, WORKER, Worker};
 use crate::wire::{Form, WireError};
@@ -57,9 +57,7 @@ pub struct StockListener {
     worker: Worker<Done>,
     /// Information of jobs, packed.
     shelf: Shelf,
-    /// Time at which to accept again.
-    resume: Option<Instant>,
-    shortage: Shortage,
+    entrance: Entrance,
     scratch: Box<[u8; CHUNK]>,
 }
 
@@ -101,8 +99,7 @@ impl StockListener {
             turns: Turns::new(Instant::now()),
             worker: Worker::new(tokens),
             shelf: Shelf::default(),
-            resume: None,
-            shortage: Shortage::none(),
+            entrance: Entrance::default(),
             scratch: Box::new([0; CHUNK]),
         })
     }
@@ -120,45 +117,26 @@ impl StockListener {
     }
 
     fn accept(&mut self, callers: &mut dyn Callers) {
-        (0..self.listening.len()).for_each(|at| self.accept_at(at, callers));
-    }
-
-    /// Takes in connections of one of the addresses.
-    fn accept_at(&mut self, at: usize, callers: &mut dyn Callers) {
-        for _ in 0..ACCEPTED_PER_TURN {
-            match self.listening[at].accept() {
-                Ok((mut stream, _)) => {
-                    self.shortage.end();
-                    self.last += 1;
-                    let id = self.last;
-                    let token = Token(self.tokens + id as usize);
-                    match self.registry.register(&mut stream, token, Interest::READABLE) {
-                        Ok(()) => {
-                            // Answers are short, and their client waits for each.
-                            let _ = stream.set_nodelay(true);
-                            self.connections.insert(id, Connection::new(stream));
-                            self.make_room_for(id, callers);
-                        }
-                        Err(e) => trace!("a connection cannot be taken in: {e}"),
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return self.shortage.end(),
-                Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR)) => {}
-                Err(e) if self.shortage.begin_or_go_on(Instant::now(), &e) => {
-                    let was_there = self.listening[at].accept().map(drop).is_ok();
-                    self.shortage.refused(was_there);
-                    if !was_there {
-                        self.resume = Some(Instant::now() + PAUSE);
-                        return;
-                    }
-                }
-                Err(_) => {
-                    self.resume = Some(Instant::now() + PAUSE);
-                    return;
-                }
+        for at in 0..self.listening.len() {
+            for (stream, _) in self.entrance.accept(ACCEPTED_PER_TURN, || self.listening[at].accept()) {
+                self.take_in(stream, callers);
             }
         }
-        self.resume = Some(Instant::now());
+    }
+
+    fn take_in(&mut self, mut stream: TcpStream, callers: &mut dyn Callers) {
+        self.last += 1;
+        let id = self.last;
+        let token = Token(self.tokens + id as usize);
+        match self.registry.register(&mut stream, token, Interest::READABLE) {
+            Ok(()) => {
+                // Answers are short, and their client waits for each.
+                let _ = stream.set_nodelay(true);
+                self.connections.insert(id, Connection::new(stream));
+                self.make_room_for(id, callers);
+            }
+            Err(e) => trace!("a connection cannot be taken in: {e}"),
+        }
     }
 
     fn make_room_for(&mut self, id: u64, callers: &mut dyn Callers) {
@@ -544,7 +522,7 @@ impl Door for StockListener {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.turns.deadline(), self.lobby.deadline(), self.resume, self.shelf.deadline()];
+        let deadlines = [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline(), self.shelf.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -563,8 +541,7 @@ impl Door for StockListener {
         while let Some(id) = self.lobby.late(now, |id| is_settled(&self.connections, id)) {
             self.cut(id, &Breach::Late, callers);
         }
-        if self.resume.is_some_and(|at| at <= now) {
-            self.resume = None;
+        if self.entrance.resumes(now) {
             self.accept(callers);
         }
     }

@@ -1,13 +1,15 @@
 //! Transport, which doors of every protocol have in common: bytes of a connection on their way in ([`input`]) and out
-//! ([`output`]), work that takes longer than a turn ([`worker`]), whose turn it is ([`turns`], [`shares`]), who has not
-//! said yet who it is ([`lobby`]), and who cannot be let in for want of descriptors ([`shortage`]).
+//! ([`output`]), work that takes longer than a turn ([`worker`]), whose turn it is ([`turns`], [`shares`]), who
+//! comes in ([`entrance`]), who has not said yet who it is ([`lobby`]), and who cannot be let in for want of descriptors
+//! ([`shortage`]).
 //!
 //! A door makes messages of the bytes, and knows the sockets. What its peers make it hold is charged here to their
 //! accounts, and bounded for each of them.
+pub mod entrance;
 pub mod input;
 pub mod lobby;
 pub mod output;
 pub mod shares;
-pub mod shortage;
+mod shortage;
 pub mod turns;
 pub mod worker;

@@ -37,6 +37,8 @@ use crate::trace;
 mod bootstrap;
 mod bringing;
 mod construct;
+#[cfg(test)]
+mod data_tests;
 mod election;
 mod floor;
 mod guests;

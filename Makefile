@@ -14,6 +14,7 @@ PEERS  := $(TARGET)/peers
 # The library that `make bench` compares with, and options of its own: BENCH_OPTIONS=--help lists them.
 STOCK ?= $(firstword $(wildcard /usr/lib/*/libpmix.so.2))
 BENCH_OPTIONS ?=
+READERS_OPTIONS ?=
 # "--into docs/COMPATIBILITY.md" writes the tables there; "--only prterun" runs those of one server.
 MATRIX_OPTIONS ?=
 
@@ -25,7 +26,7 @@ say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup dist install uninstall peers demo matrix test unit-test loom abi-test targets fuzz sanitize simulate lint bench instructions performance clean
+.PHONY: help setup dist install uninstall peers demo matrix test unit-test loom abi-test targets fuzz sanitize simulate lint bench readers instructions performance clean
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
@@ -97,6 +98,11 @@ lint: setup ## check formatting, clippy, the documentation, and what the documen
 
 bench: setup dist peers ## put this library beside the stock one (STOCK=/path/to/libpmix.so.2), in one table
 	@scripts/bench "$(TARGET)" dist "$(PEERS)" "$(STOCK)" $(BENCH_OPTIONS)
+
+readers: setup ## have readers on every core read beside a busy writer (READERS_OPTIONS), and draw it where there are enough
+	@cargo build --quiet --release -p instanton-benches --features cores --bin readers
+	@mkdir -p "$(TARGET)/bench"
+	@"$(TARGET)/release/readers" --pictures "$(TARGET)/bench" --markdown "$(TARGET)/bench/readers.md" $(READERS_OPTIONS)
 
 instructions: setup dist ## count the instructions of a PMIx_Get, by kind of key
 	@scripts/instructions "$(TARGET)" dist

@@ -273,10 +273,10 @@ fn draw(all: &[Measured], folder: &Path) -> anyhow::Result<()> {
     let across = "ranks of the job, 32 on each node".to_owned();
     let title = "Registering a job: time".to_owned();
     let time = Chart { title, across: across.clone(), base: 10, unit: Time, series: series(all, |one| one.time) };
-    fs::write(folder.join("registration-time.svg"), time.svg())?;
+    fs::write(folder.join("registration-time.svg"), time.svg().map_err(anyhow::Error::from_boxed)?)?;
     let title = "Registering a job: resident memory that it adds".to_owned();
     let memory = Chart { title, across, base: 10, unit: Memory, series: series(all, |one| one.grows) };
-    Ok(fs::write(folder.join("registration-memory.svg"), memory.svg())?)
+    Ok(fs::write(folder.join("registration-memory.svg"), memory.svg().map_err(anyhow::Error::from_boxed)?)?)
 }
 
 fn main() -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 //! `make bench` builds all of it and runs this.
 mod measure;
 mod rows;
+mod summary;
 mod zero_copy;
 
 use std::fs;
@@ -35,6 +36,9 @@ struct Options {
     /// Writes the table there too, as Markdown
     #[arg(long)]
     markdown: Option<PathBuf>,
+    /// Folder for a picture, times.svg, and for its words, summary.md
+    #[arg(long)]
+    summary: Option<PathBuf>,
     /// Seed of everything that is chosen at random
     #[arg(long, default_value_t = 20_261_120)]
     seed: u64,
@@ -88,6 +92,10 @@ fn main() -> anyhow::Result<()> {
         let missed: String = table.missed().iter().map(|row| format!("- {row}\n")).collect();
         let (notes, table) = (notes.join("\n"), table.markdown());
         fs::write(path, format!("{notes}\n\n{table}\n### Rows that miss their target\n\n{missed}"))?;
+    }
+    if let Some(folder) = options.summary {
+        fs::write(folder.join("summary.md"), summary::lines(&measured))?;
+        fs::write(folder.join("times.svg"), summary::picture(&measured)?)?;
     }
     Ok(())
 }

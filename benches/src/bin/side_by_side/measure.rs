@@ -21,6 +21,7 @@ pub struct Plan {
 }
 
 /// The samples of each library, rows named `CONFIGURATION/WHAT`.
+#[derive(Default)]
 pub struct Measured {
     pub ours: Samples,
     pub stock: Samples,

@@ -61,7 +61,6 @@ pub mod trace;
 mod transport;
 #[cfg(all(feature = "client", feature = "server"))]
 mod upstream;
-#[cfg(feature = "peers")]
 mod wall_clock;
 #[cfg(feature = "peers")]
 mod wire;

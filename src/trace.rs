@@ -1,12 +1,18 @@
 //! The trace: one line an event, for the person who wonders why.
 //!
 //! Silent unless `INSTANTON_TRACE` says where the lines go: `stderr`, or the path of a file that lines are added
-//! to. A line reads `instanton <part> <pid>: <text>`, where the part is the module that speaks: `client`,
-//! `server`, `store`, ... Refusals, fallbacks and whatever is waited for in vain are told here, and nowhere else:
-//! a library does not print.
+//! to; one that cannot be written is told of on the standard error, once. A line reads `instanton <part> <pid> <time>:
+//! <text>`, where the part is the module that speaks: `client`, `server`, `store`, ..., and the time is that of the day
+//! (UTC). Refusals, fallbacks and whatever is waited for in vain are told here, and nowhere else: a library does not
+//! print.
 //!
 //! Nobody waits for whoever reads the trace: a line that a terminal, a pipe or a socket does not take at once is lost.
 //! The next one that is taken comes behind a line that says how many were.
+//!
+//! With the feature `tracing`, a program may have a subscriber of that crate: it [hands the trace over](hand_over), and
+//! writes its lines by [`write`]. Then each line is an event of level WARN, whose target is the part, and a server has
+//! more to say in events and spans of the levels INFO to TRACE. Without the feature these do not exist: the C library
+//! has none of it.
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -19,12 +25,16 @@ use std::sync::{Mutex, OnceLock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
 use nix::sys::stat::{SFlag, fstat};
-use nix::unistd::write;
+use nix::unistd;
 
 use crate::printable;
+use crate::wall_clock;
 
 /// The environment variable.
 pub const VARIABLE: &str = "INSTANTON_TRACE";
+
+/// Text by which a library of ours says the release of its build: whoever has its file finds it there.
+const BUILD: &str = concat!("Instanton build ", env!("CARGO_PKG_VERSION"), " traces");
 
 enum Sink {
     Stderr,
@@ -46,6 +56,40 @@ macro_rules! trace {
     };
 }
 
+/// An event for a subscriber: a level of the `tracing` crate, fields, and a text. Nothing without the feature.
+#[cfg(all(feature = "server", feature = "tracing"))]
+macro_rules! event {
+    ($level:ident, $($rest:tt)+) => { ::tracing::event!(target: "server", ::tracing::Level::$level, $($rest)+) };
+}
+
+/// An event for a subscriber, which this build does not have.
+#[cfg(all(feature = "server", not(feature = "tracing")))]
+macro_rules! event {
+    ($level:ident, $($rest:tt)+) => {};
+}
+#[cfg(feature = "server")]
+pub(crate) use event;
+
+/// A span for a subscriber, as long as the value lives: a level, a name, and fields. Nothing without the feature.
+#[cfg(all(feature = "server", feature = "tracing"))]
+macro_rules! span {
+    ($level:ident, $($rest:tt)+) => { ::tracing::span!(target: "server", ::tracing::Level::$level, $($rest)+).entered() };
+}
+
+/// A span for a subscriber, which this build does not have.
+#[cfg(all(feature = "server", not(feature = "tracing")))]
+macro_rules! span {
+    ($level:ident, $($rest:tt)+) => {
+        $crate::trace::NoSpan
+    };
+}
+#[cfg(feature = "server")]
+pub(crate) use span;
+
+/// The place of a span in a build without the feature.
+#[cfg(all(feature = "server", not(feature = "tracing")))]
+pub(crate) struct NoSpan;
+
 /// Returns whether anybody listens. One load once the environment has been read.
 pub fn enabled() -> bool {
     SINK.get_or_init(open).is_some()
@@ -57,7 +101,15 @@ pub fn line(module: &str, text: fmt::Arguments<'_>) {
     // A peer's bytes may be in the text: they begin no line of their own, and command no terminal.
     let text = text.to_string();
     let text = printable(&text);
-    let line = format!("instanton {part} {}: {text}\n", std::process::id());
+    #[cfg(feature = "tracing")]
+    if events::are_wanted() {
+        return events::tell(part, &text);
+    }
+    write(format!("instanton {part} {} {}: {text}\n", std::process::id(), time()).as_bytes());
+}
+
+/// Writes lines, the last of them whole, to where the variable says; nothing where that is nowhere.
+pub fn write(line: &[u8]) {
     let Some(sink) = SINK.get_or_init(open) else { return };
     let stderr = io::stderr();
     let to = match sink {
@@ -65,9 +117,62 @@ pub fn line(module: &str, text: fmt::Arguments<'_>) {
         Sink::File(file) => file.as_fd(),
     };
     match WAY.try_lock() {
-        Ok(mut way) => way.write(to, line.as_bytes()),
+        Ok(mut way) => way.write(to, line),
         // Another thread writes: perhaps one that there is not any more, because this process was forked meanwhile.
-        Err(_) => Way { lost: 0, is_torn: false }.write(to, line.as_bytes()),
+        Err(_) => Way { lost: 0, is_torn: false }.write(to, line),
+    }
+}
+
+/// The time of the day (UTC), to the microsecond, as lines have it.
+pub fn time() -> impl fmt::Display {
+    let now = wall_clock::since_1970();
+    let second = now.as_secs() % 86_400;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{hour:02}:{minute:02}:{second:02}.{:06}", now.subsec_micros())
+}
+
+#[cfg(feature = "tracing")]
+pub use events::hand_over;
+
+/// The trace as events, for a subscriber.
+#[cfg(feature = "tracing")]
+mod events {
+    use instanton_layout::sync::{AtomicU32, Ordering};
+
+    static IS_HANDED_OVER: AtomicU32 = AtomicU32::new(0);
+
+    /// Has this program's subscriber of the `tracing` crate be told every line from now on, instead of writing it.
+    pub fn hand_over() {
+        IS_HANDED_OVER.store(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn are_wanted() -> bool {
+        IS_HANDED_OVER.load(Ordering::Relaxed) != 0
+    }
+
+    /// Tells a line. The target of an event is a constant of its place in the program.
+    pub(super) fn tell(part: &str, text: &str) {
+        macro_rules! tell {
+            ($($target:literal),*) => {
+                match part {
+                    $($target => ::tracing::warn!(target: $target, "{text}"),)*
+                    _ => ::tracing::warn!(target: "instanton", "{text}"),
+                }
+            };
+        }
+        tell!(
+            "client",
+            "server",
+            "store",
+            "tool",
+            "control",
+            "stock",
+            "upstream",
+            "transport",
+            "pmi",
+            "handover",
+            "sys"
+        )
     }
 }
 
@@ -112,7 +217,7 @@ fn write_at_once(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
         return Ok(send(to.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL)?);
     }
     if kind != SFlag::S_IFIFO && kind != SFlag::S_IFCHR {
-        return Ok(write(to, bytes)?);
+        return Ok(unistd::write(to, bytes)?);
     }
     let without_wait = libc::O_NONBLOCK | libc::O_NOCTTY;
     let path = format!("/proc/self/fd/{}", to.as_raw_fd());
@@ -121,7 +226,7 @@ fn write_at_once(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     }
     match poll(&mut [PollFd::new(to, PollFlags::POLLOUT)], PollTimeout::ZERO)? {
         0 => Err(io::ErrorKind::WouldBlock.into()),
-        _ => Ok(write(to, &bytes[..bytes.len().min(libc::PIPE_BUF)])?),
+        _ => Ok(unistd::write(to, &bytes[..bytes.len().min(libc::PIPE_BUF)])?),
     }
 }
 
@@ -137,7 +242,17 @@ fn open() -> Option<Sink> {
     // be waited for.
     let without_wait = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(without_wait).open(path);
-    file.ok().map(Sink::File)
+    match file {
+        Ok(file) => Some(Sink::File(file)),
+        Err(error) => {
+            let (path, pid) = (path.display().to_string(), std::process::id());
+            let line =
+                format!("instanton trace {pid}: {BUILD} nothing: {} cannot be written: {error}\n", printable(&path));
+            // Where that is not taken either, nobody can be told.
+            let _ = write_at_once(io::stderr().as_fd(), line.as_bytes());
+            None
+        }
+    }
 }
 
 #[cfg(test)]

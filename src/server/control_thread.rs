@@ -99,6 +99,8 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>) -> Result<St
 
 impl ControlThread {
     fn run(mut self) {
+        let _span = trace::span!(INFO, "server", name = %self.reactor.router.cx.identity.proc);
+        trace::event!(INFO, "serves");
         let mut events = Events::with_capacity(256);
         while !self.reactor.router.cx.stopping {
             let timeout = self.reactor.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
@@ -127,6 +129,7 @@ impl ControlThread {
             self.reactor.run_slice();
         }
         self.reactor.end();
+        trace::event!(INFO, "has ended");
     }
 }
 

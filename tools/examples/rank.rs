@@ -10,6 +10,7 @@
 //! rank outlive             say which node is the first to go down, and finalize
 //! rank offer KEY RANGE      publish 17 for the session or the namespace, and wait for a line of input
 //! rank find KEY             say what is published
+//! rank put KEY VALUE        post a text for all, one for other nodes, and wait for ever
 //! rank litter FILE         register FILE for clean-up, create it, and wait for ever
 //! ```
 use std::error::Error;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use instanton::client::{Chain, Client, Handler, Notice};
-use instanton::data::{DataRange, Info, InfoList, Proc, Rank, Status, Value, keys};
+use instanton::data::{DataRange, Info, InfoList, Proc, Rank, Scope, Status, Value, keys};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -63,6 +64,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["outlive"] => return outlive(&client),
         ["abort-one", rank] => return abort_one(&client, rank.parse()?),
         ["leave", code] => std::process::exit(code.parse()?),
+        ["put", key, value] => {
+            client.put(Scope::GLOBAL, key, Value::string(format!("{value} {}", me.rank)))?;
+            client.put(Scope::REMOTE, "elsewhere", Value::from(me.rank.0))?;
+            client.commit()?;
+            client.fence(&[], &[]).wait()?;
+            say(&std::process::id().to_string())?;
+        }
         ["litter", file] => {
             let file = format!("{file}.{}", me.rank);
             let cleanup = Info::new(keys::REGISTER_CLEANUP, Value::string(&file));

@@ -23,6 +23,7 @@ mod guardian;
 mod host;
 mod input;
 mod input_copies;
+mod inspect;
 mod job;
 mod jobs;
 mod launch;
@@ -30,6 +31,7 @@ mod library;
 mod link;
 mod linked;
 mod log;
+mod metrics;
 mod monitor;
 mod mpi;
 mod nodes;
@@ -60,6 +62,7 @@ mod survival;
 mod terminal;
 mod threads;
 mod ties;
+mod tracer;
 mod usage;
 mod watcher;
 
@@ -71,6 +74,7 @@ use std::process::ExitCode;
 static COPIES: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
 fn main() -> ExitCode {
+    tracer::begin();
     let cli = match args::Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(told) if told.use_stderr() => {
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         args::Command::Down(down) => persistent::orders::down(&down),
         args::Command::Launch(launch) => launch::run(*launch),
         args::Command::Doctor(options) => doctor::run(options),
+        args::Command::Inspect(options) => inspect::run(&options),
         args::Command::Gds(asked) => gds::run(asked),
         args::Command::Node(node) => nodes::server::run(*node),
         args::Command::Pages { share } => pages::run(&share),

@@ -25,6 +25,7 @@ use crate::event::Event;
 use crate::host::{Launcher, SUPPORTED};
 use crate::job::{Job, ProcessSet};
 use crate::jobs::ProcessEnd;
+use crate::metrics::Metrics;
 use crate::nodes::hub::{Hub, NodePlan, OWN};
 use crate::nodes::wire::{Call, Given};
 use crate::outcome::End;
@@ -86,6 +87,8 @@ pub struct Pmix {
     refusal: Arc<Mutex<Option<String>>>,
     /// The other nodes, if there are some.
     hub: Option<Arc<Hub>>,
+    /// Counters that are given out.
+    metrics: Option<Metrics>,
 }
 
 impl Pmix {
@@ -128,6 +131,7 @@ impl Pmix {
         let host = hub.as_ref().map_or(host, |hub| hub.host(OWN));
         let server = Server::start(config, host).map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
         let server = Arc::new(server);
+        let metrics = options.metrics.as_ref().map(|to| Metrics::start(to, &server)).transpose()?;
         streams.pulls.lead_to(&server);
         streams.inputs.lead_to(&server);
         if let Some(hub) = &hub {
@@ -155,7 +159,7 @@ impl Pmix {
                 .wait()
                 .map_err(|status| anyhow!("the PMIx server does not take in what {function} supports: {status}"))?;
         }
-        Ok(Self { server, published, credentials, place, hub, refusal })
+        Ok(Self { server, published, credentials, place, hub, refusal, metrics })
     }
 
     /// Returns the address at which tools reach the run: as one line, or as the lines of a file for tools on any library.
@@ -492,6 +496,7 @@ impl Pmix {
         let is_complete = self.hub.as_ref().is_none_or(|hub| hub.is_over() && !hub.has_lost());
         // A tool that pulls output may still read its end, unless it reads nothing.
         let _ = self.server.iof_flush(PATIENCE).wait();
+        drop(self.metrics);
         // Others hold it for the time of a call at most, and then end it.
         drop(self.server);
         is_complete

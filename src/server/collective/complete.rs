@@ -11,6 +11,14 @@ use crate::trace;
 
 /// Answers every participant that waits.
 pub fn answer(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker, reply: &Reply) {
+    trace::event!(
+        DEBUG,
+        number = tracker.id.0,
+        over = ?tracker.signature.procs(),
+        here = tracker.local.here,
+        ms = cx.now().saturating_duration_since(tracker.since).as_millis() as u64,
+        "a collective is complete"
+    );
     if *reply == Reply::Done(Status::SUCCESS) {
         release(cx, jobs, tracker);
     }

@@ -90,9 +90,11 @@ impl ForkEnvironment {
     }
 }
 
-/// Returns whether a variable leads to another server. `INSTANTON_TRACE` and `INSTANTON_SHM` are the user's.
+/// Returns whether a variable leads to another server. `INSTANTON_TRACE`, what belongs to it, and `INSTANTON_SHM` are
+/// the user's.
 fn is_left_over(name: &[u8]) -> bool {
-    let ours = name.starts_with(b"INSTANTON_") && name != b"INSTANTON_TRACE" && name != b"INSTANTON_SHM";
+    let is_users = name.starts_with(b"INSTANTON_TRACE") || name == b"INSTANTON_SHM";
+    let ours = name.starts_with(b"INSTANTON_") && !is_users;
     ours || name.starts_with(b"PMIX_SERVER_URI") || name.starts_with(b"PMIX_DSTORE_") || name == b"PMIX_KEEPALIVE_PIPE"
 }
 

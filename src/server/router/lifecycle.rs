@@ -10,6 +10,7 @@ use super::Router;
 use crate::data::{Nspace, Proc};
 use crate::message::door::PeerId;
 use crate::server::fence;
+use crate::trace;
 
 impl Router {
     /// A namespace was registered, as a child of `parent` where the host says so.
@@ -18,6 +19,7 @@ impl Router {
             // Its processes may ask for what their parents have before the host says that they were started.
             self.connections.tie(parent, nspace.clone());
         }
+        trace::event!(INFO, %nspace, "a job is registered");
         self.admission.job_registered(&mut self.cx, &mut self.jobs, nspace);
         self.job_changed(nspace);
         self.gets.job_registered(&mut self.cx, &self.jobs, nspace);
@@ -26,6 +28,7 @@ impl Router {
     /// A process has come as its rank. One that comes for the first time is late for what has failed before, and one
     /// that comes anew has nothing to do with it.
     pub(in crate::server) fn process_joined(&mut self, proc: &Proc, anew: bool) {
+        trace::event!(INFO, %proc, anew, "a process is let in");
         if anew {
             self.collectives.restarted(&mut self.cx, &self.jobs, proc);
         }
@@ -49,6 +52,7 @@ impl Router {
 
     /// A process has ended, and none will come in its place.
     pub(in crate::server) fn process_gone(&mut self, proc: &Proc) {
+        trace::event!(INFO, %proc, "a process has ended");
         self.not_coming(proc);
         self.groups.process_gone(below!(self), proc);
         self.gets.process_gone(&mut self.cx, &self.jobs, proc);
@@ -56,6 +60,7 @@ impl Router {
 
     /// A process has said that it is done.
     pub(in crate::server) fn process_finalized(&mut self, proc: &Proc) {
+        trace::event!(INFO, %proc, "a process has finalized");
         self.groups.process_finalized(below!(self), proc);
     }
 
@@ -78,6 +83,7 @@ impl Router {
 
     /// A namespace is deregistered.
     pub(in crate::server) fn job_over(&mut self, nspace: &Nspace) {
+        trace::event!(INFO, %nspace, "a job is over");
         self.admission.job_over(&mut self.cx, &mut self.jobs, nspace);
         self.cleanups.job_over(&mut self.cx, nspace);
         self.collectives.job_over(&mut self.cx, &mut self.jobs, nspace);

@@ -223,6 +223,7 @@ impl Router {
         let Some(entry) = self.cx.peers.get(&peer) else { return };
         let proc = entry.proc.clone();
         self.cx.name_step(request.kind(), &proc);
+        let _span = trace::span!(DEBUG, "request", of = %proc, kind = request.kind(), number, bytes);
         let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         if entry.requests.has(number) {
             trace!("{proc} asks under a number whose answer it waits for");

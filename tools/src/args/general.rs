@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::library::RankLibrary;
+use crate::metrics::Destination;
 use crate::speech::Choice;
 
 /// Options of a run as a whole.
@@ -42,6 +43,9 @@ pub struct GeneralArgs {
     /// How ranks find their job: by PMI-1, PMI-2 or PMIx; as the libraries of the program tell unless given
     #[arg(long, value_name = "WHICH", value_enum)]
     pub pmi: Option<Choice>,
+    /// Give out counters for Prometheus: at a socket, unix:PATH, or in a file that is written anew every 5 s
+    #[arg(long, value_name = "unix:PATH|FILE")]
+    pub metrics: Option<Destination>,
     /// Say which library each program gets
     #[arg(short, long)]
     pub verbose: bool,

@@ -27,6 +27,7 @@ pub use persistent::{Down, Kill, Ps, Target, Up, UpOptions};
 pub use placement::PlacementArgs;
 
 use crate::doctor::Doctor;
+use crate::inspect::Inspect;
 use crate::job::ProcessSet;
 use crate::nodes::NodesOptions;
 use crate::nodes::server::NodeOptions;
@@ -75,6 +76,10 @@ pub enum Command {
     /// Which PMIx library each side loads, which servers can be reached, and whether the kernel, the limits and the
     /// temporary directory do; of a process, whose rank it is and what it waits for.
     Doctor(Doctor),
+    /// Show what lies in the shared memory of a job, read in place
+    ///
+    /// A map of its segments, and values as a rank would find them. Segments that are damaged are told with their fault.
+    Inspect(Inspect),
     /// Put the store under stock servers of this machine: a plug-in for their PMIx library
     ///
     /// A server with the plug-in writes what it knows of a job into shared memory, where programs that load this
@@ -131,6 +136,8 @@ Environment:
   INSTANTON_IN           as --in
   INSTANTON_JOB_MEMORY   as --job-memory
   INSTANTON_TRACE        stderr or a file: one line for every refusal, fallback and loss
+  INSTANTON_TRACE_LEVEL  more of it: info, debug or trace, or PART=LEVEL,...
+  INSTANTON_TRACE_FORM=json   a JSON document in each line of it
   INSTANTON_RANK_LIBRARY   as --library
   INSTANTON_STOCK_CLIENTS=off   no port for ranks that bring a stock PMIx library
   TMPDIR                 where the session directory lies
@@ -228,6 +235,7 @@ impl Cli {
             }
             Command::Gds(_)
             | Command::Doctor(_)
+            | Command::Inspect(_)
             | Command::Node(_)
             | Command::Pages { .. }
             | Command::Ps(_)

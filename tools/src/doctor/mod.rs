@@ -9,7 +9,7 @@ mod environment;
 mod finding;
 mod hosts;
 mod libraries;
-mod process;
+pub mod process;
 mod rank;
 mod system;
 

@@ -33,6 +33,7 @@ impl Running {
 
     fn ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
         let Some(ended) = self.jobs.ended(pid, end) else { return self.node_ended(pid, end, pmix) };
+        tracing::info!(target: "run", of = %ended.proc, who = %ended.who, end = ?end, "a rank has ended");
         if ended.is_initialised {
             pmix.left_without_a_word(&ended.proc, self.jobs.connected(ended.who.job));
         }
@@ -85,6 +86,7 @@ impl Running {
     /// Nobody of a job is left.
     pub(super) fn job_over(&mut self, number: u32, pmix: &Pmix) {
         if let Some(live) = self.jobs.get(number) {
+            tracing::info!(target: "run", nspace = %live.job.nspace, "a job has ended");
             pmix.job_ended(&live.job, live.status(), live.tells);
         }
         self.limits.retain(|(_, limited)| *limited != number);

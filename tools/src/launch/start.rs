@@ -110,6 +110,7 @@ impl Starter {
     }
 
     fn birth(&self, job: &Job, app: &App, rank: u32, program: &Path, ours: &Environment, pmix: &Pmix) -> Result<Child> {
+        let _span = tracing::debug_span!(target: "run", "birth", of = %job.proc(rank)).entered();
         let asked = environment::of_app(app, ours);
         let speech = {
             let program = Program::new(program, &app.wdir, &asked);
@@ -162,6 +163,7 @@ impl Starter {
         }
         let mut child = binding::bound(&job.placement.processors(rank), || command.spawn())?;
         let pid = Pid::from_raw(child.id() as i32);
+        tracing::info!(target: "run", of = %job.proc(rank), pid = pid.as_raw(), "a rank is started");
         self.streams.strangers.born(pid, described);
         // The rank's ends are the rank's alone.
         drop(command);

@@ -3,7 +3,7 @@
 //! A server knows who waits ([`WaitReport`](instanton::data::WaitReport)); here that becomes a [table](waiting), and the
 //! [stacks] of processes are added where somebody wants them. Nothing here changes what it looks at.
 pub mod stacks;
-mod table;
+pub mod table;
 pub mod waiting;
 
 pub use table::width;

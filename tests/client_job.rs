@@ -28,6 +28,7 @@ fn process() {
         Some("environment") => environment(),
         Some("itself") => itself(),
         Some("qualifies") => qualifies(),
+        Some("held") => held(),
         Some(other) => panic!("no such role: {other}"),
     }
 }
@@ -105,6 +106,58 @@ fn ranks_see_what_ranks_posted() {
     let server = server();
     Job::register(&server, "exchange@1", 4).run("exchange", true);
     Job::register(&server, "exchange@2", 4).run("exchange", false);
+}
+
+/// An event handler of rank 0 holds the client's thread up, and another thread looks things up meanwhile.
+fn held() {
+    let client = Client::init(&[]).unwrap();
+    let (me, last) = (client.proc().rank.0, rank_of(&client, size(&client) - 1));
+    let (enter, entered) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let handler = Arc::new(move |_: Notice, chain: Chain| {
+        enter.send(()).unwrap();
+        let in_time = released.lock().unwrap().recv_timeout(Duration::from_secs(60)).is_ok();
+        chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+        assert!(in_time, "look-ups wait for the handler");
+    });
+    client.register_event_handler(&[Status(-4711)], &[], handler).wait().unwrap();
+    for (name, value) in posted(me, 0) {
+        client.put(Scope::GLOBAL, key(name), value).unwrap();
+    }
+    client.commit().unwrap();
+    client.fence(&[], &collect()).wait().unwrap();
+    if me == 0 {
+        entered.recv().unwrap();
+        for (name, value) in posted(last.rank.0, 0) {
+            assert_eq!(client.get(&last, name, &[]).unwrap(), value, "{name}");
+        }
+        assert_eq!(
+            client.get(&last, "nothing", &[Info::new(keys::IMMEDIATE, true)]).unwrap_err().status(),
+            Status::ERR_NOT_FOUND
+        );
+        release.send(()).unwrap();
+    } else if *client.proc() == last {
+        client
+            .notify_event(
+                Status(-4711),
+                &last,
+                DataRange::CUSTOM,
+                &[Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of(vec![rank_of(&client, 0)])))],
+            )
+            .wait()
+            .unwrap();
+    }
+    // What has come meanwhile is not lost.
+    client.fence(&[], &[]).wait().unwrap();
+    client.finalize(&[]).unwrap();
+}
+
+#[test]
+fn no_look_up_waits_for_a_handler() {
+    let server = server();
+    Job::register(&server, "held@1", 2).run("held", true);
+    Job::register(&server, "held@2", 2).run("held", false);
 }
 
 /// After the fence, a thread that may make no system call but write and exit.

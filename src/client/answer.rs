@@ -22,5 +22,6 @@ impl Answer {
     }
 }
 
-/// Called once, on the control thread, with the answer or with why there is none.
+/// Called once, with the answer or with why there is none: on the control thread, unless it belongs to a look-up that
+/// somebody blocks for.
 pub(super) type Waiter = Box<dyn FnOnce(Result<Answer, Error>) + Send>;

@@ -5,7 +5,8 @@
 //! It cannot do so before the caller has let the lock go, at the end of its call: no callback overtakes the call that
 //! asked for it. A result that is ready without asking the server is handed to the thread as a *task*, for the same
 //! reason. A caller who meets all of its job waits beside that table: see `fence.rs`. The thread also sends what the
-//! socket has not taken (`outbox.rs`), and ends calls whose time limit has passed (`clock.rs`).
+//! socket has not taken (`outbox.rs`), and ends calls whose time limit has passed (`clock.rs`). In a process without
+//! shared memory another thread reads (`receiver.rs`).
 //!
 //! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
@@ -17,6 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use instanton_layout::sync::{AtomicBool, Ordering};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -28,14 +30,35 @@ use crate::trace;
 use super::Error;
 use super::answer::{Answer, Waiter};
 use super::clock::{Clock, Then};
-use super::incoming::{End, Incoming, time_left};
+use super::incoming::{End, Frame, Incoming, time_left};
 use super::outbox::{Meeting, Outbox};
+use super::receiver::Received;
 
 /// Message of the server that nobody waits for.
 pub(super) enum News {
     Push(Push),
     /// Outcome of a request that was only [told](Link::tell).
     Reply(Reply),
+}
+
+/// Source of what the control thread takes in.
+pub(super) enum Source {
+    /// Nothing: there is no server, or not any more.
+    None,
+    /// It reads by itself.
+    Socket(Incoming),
+    /// Another thread reads.
+    Received(Arc<Received>),
+}
+
+impl Source {
+    fn next(&mut self) -> Result<Option<Frame>, End> {
+        match self {
+            Source::None => Ok(None),
+            Source::Socket(incoming) => incoming.next(MAX_BODY),
+            Source::Received(received) => received.next(),
+        }
+    }
 }
 
 type Task = Box<dyn FnOnce() + Send>;
@@ -56,6 +79,9 @@ pub(super) struct Link {
     outbox: Mutex<Outbox>,
     /// Rung, under the lock of the outbox, when the answer to a meeting is there.
     pub(super) bell: Bell,
+    /// Set under the lock of the outbox while bytes wait there, so that the control thread need not take that in vain:
+    /// who has just been answered may hold it, to send the next request.
+    has_unsent: AtomicBool,
     inbox: Mutex<Inbox>,
     wake: EventFd,
     clock: Arc<Clock>,
@@ -86,7 +112,7 @@ impl Link {
         }
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let (outbox, inbox, clock) = (Mutex::default(), Mutex::default(), Arc::default());
-        Ok(Self { way, outbox, bell: Bell::new(), inbox, wake, clock })
+        Ok(Self { way, outbox, bell: Bell::new(), has_unsent: AtomicBool::new(false), inbox, wake, clock })
     }
 
     /// Returns whether there is, or was, a server that this process is a rank of.
@@ -133,7 +159,7 @@ impl Link {
         outbox.post(call, socket, frame, true)?;
         outbox.meeting = Meeting::UnderWay(outbox.last);
         if outbox.has_unsent() {
-            self.wake();
+            self.rest_waits();
         }
         Ok(())
     }
@@ -196,12 +222,48 @@ impl Link {
         }
     }
 
-    /// Without a waiter, the request has number 0.
+    /// Sends the request of a look-up that somebody blocks for: `waiter`, which runs nothing of the program, is called
+    /// in any case, on whatever thread has the answer.
+    pub(super) fn look_up(&self, call: &'static str, request: &Request, waiter: Waiter) {
+        let sent = self.post(call, request, Some(waiter), |outbox, number, waiter| {
+            outbox.lookups.extend(waiter.map(|waiter| (number, waiter)));
+        });
+        if let Err((error, Some(waiter))) = sent {
+            waiter(Err(error));
+        }
+    }
+
+    /// Returns the one who blocks for the answer to a look-up, and nobody any more.
+    pub(super) fn lookup(&self, number: u64) -> Option<Waiter> {
+        lock(&self.outbox).lookups.remove(&number)
+    }
+
+    /// Nothing more will come for those who block for a look-up.
+    pub(super) fn lose_lookups(&self) {
+        let waiting = {
+            let mut outbox = lock(&self.outbox);
+            outbox.lost = true;
+            std::mem::take(&mut outbox.lookups)
+        };
+        waiting.into_values().for_each(|waiter| waiter(Err(Error::LostConnection)));
+    }
+
     fn send(
         &self,
         call: &'static str,
         request: &Request,
         waiter: Option<Waiter>,
+    ) -> Result<(), (Error, Option<Waiter>)> {
+        self.post(call, request, waiter, Outbox::await_answer)
+    }
+
+    /// Sends a request, whose waiter `keep` puts where its answer finds it. Without a waiter, it has number 0.
+    fn post(
+        &self,
+        call: &'static str,
+        request: &Request,
+        waiter: Option<Waiter>,
+        keep: fn(&mut Outbox, u64, Option<Waiter>),
     ) -> Result<(), (Error, Option<Waiter>)> {
         let socket = match &self.way {
             Way::None => return Err((Error::NoServer { call }, waiter)),
@@ -218,9 +280,9 @@ impl Link {
             return Err((error, waiter));
         }
         let number = outbox.last;
-        outbox.await_answer(number, waiter);
+        keep(&mut outbox, number, waiter);
         if outbox.has_unsent() {
-            self.wake();
+            self.rest_waits();
         }
         Ok(())
     }
@@ -315,14 +377,22 @@ impl Link {
         self.wake();
     }
 
-    fn wake(&self) {
+    /// Has the control thread send what the socket has not taken; under the lock of the outbox.
+    #[cold]
+    fn rest_waits(&self) {
+        // It reads this behind its wake-up.
+        self.has_unsent.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Has the control thread look for news.
+    pub(super) fn wake(&self) {
         // Fails only when the counter is full, and then the thread is awake.
         let _ = self.wake.write(1);
     }
 
-    /// The control thread. `incoming` is none for a process without a server; `on_news` is called for what the server says
-    /// unasked, `on_lost` once if it goes.
-    pub(super) fn serve(&self, mut incoming: Option<Incoming>, on_news: impl Fn(News), on_lost: impl Fn()) {
+    /// The control thread. `on_news` is called for what the server says unasked, `on_lost` once if it goes.
+    pub(super) fn serve(&self, mut source: Source, on_news: impl Fn(News), on_lost: impl Fn()) {
         SERVES.set(self);
         // However the thread ends, and be it by a callback that panics, nobody is left waiting for it.
         let _end = OnEnd(|| {
@@ -341,8 +411,8 @@ impl Link {
             if stop && idle {
                 return;
             }
-            if let Some(end) = incoming.as_mut().and_then(|incoming| self.drain(incoming, &on_news).err()) {
-                incoming = None;
+            if let Err(end) = self.drain(&mut source, &on_news) {
+                source = Source::None;
                 let expected = lock(&self.inbox).closing;
                 self.abandon(|| Error::LostConnection);
                 if !expected {
@@ -355,14 +425,14 @@ impl Link {
             let gave_up = self.clock.expire();
             // A task may have come together with the word to stop, and one wake-up was for both.
             if idle && !gave_up {
-                self.sleep(incoming.as_ref());
+                self.sleep(&source);
             }
         }
     }
 
     /// Takes in every frame that has come.
-    fn drain(&self, incoming: &mut Incoming, on_news: &impl Fn(News)) -> Result<(), End> {
-        while let Some(frame) = incoming.next(MAX_BODY)? {
+    fn drain(&self, source: &mut Source, on_news: &impl Fn(News)) -> Result<(), End> {
+        while let Some(frame) = source.next()? {
             match frame.header.kind {
                 Kind::Reply => {
                     let reply = frame::decode(Kind::Reply, &frame.body)?;
@@ -421,17 +491,28 @@ impl Link {
     }
 
     /// Waits for bytes, tasks, room for bytes that were not sent, or the end of a time limit.
-    fn sleep(&self, incoming: Option<&Incoming>) {
-        // Without a server, the one stands for both.
-        let socket = incoming.map_or(self.wake.as_fd(), |incoming| incoming.socket.as_fd());
-        let mut fds = [self.wake.as_fd(), socket].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        if let Some(incoming) = incoming {
-            let mut outbox = lock(&self.outbox);
-            outbox.flush(&incoming.socket);
-            if outbox.has_unsent() {
-                fds[1].set_events(PollFlags::POLLIN | PollFlags::POLLOUT);
-            }
+    fn sleep(&self, source: &Source) {
+        let mut events = PollFlags::empty();
+        if matches!(source, Source::Socket(_)) {
+            events |= PollFlags::POLLIN;
         }
+        let socket = match (&self.way, source) {
+            (_, Source::None) | (Way::None | Way::InProcess(_), _) => None,
+            (Way::Socket(socket), _) => {
+                if self.has_unsent.load(Ordering::Acquire) {
+                    let mut outbox = lock(&self.outbox);
+                    outbox.flush(socket);
+                    self.has_unsent.store(outbox.has_unsent(), Ordering::Release);
+                    if outbox.has_unsent() {
+                        events |= PollFlags::POLLOUT;
+                    }
+                }
+                Some(socket.as_fd()).filter(|_| !events.is_empty())
+            }
+        };
+        // Where nothing is wanted of a socket, the one stands for both.
+        let socket = socket.map_or(PollFd::new(self.wake.as_fd(), PollFlags::POLLIN), |fd| PollFd::new(fd, events));
+        let mut fds = [PollFd::new(self.wake.as_fd(), PollFlags::POLLIN), socket];
         // An interruption looks like news and finds none.
         let _ = poll(&mut fds, time_left(self.clock.next()));
         if fds[0].any() == Some(true) {
@@ -498,7 +579,7 @@ mod tests {
         }
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            link.serve(None, |_| (), || ());
+            link.serve(Source::None, |_| (), || ());
             tell.send(()).unwrap();
         });
         told.recv_timeout(std::time::Duration::from_secs(30)).expect("the thread ends");

@@ -78,6 +78,15 @@ enum Answered {
     Ask,
 }
 
+/// How the caller of a Get receives its value.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A thread blocks for it.
+    Blocked,
+    /// By a callback of the program.
+    Later,
+}
+
 /// A question that outlives the call. Without a key it asks for everything known of the process. The namespace is never
 /// empty.
 struct OwnedQuestion {
@@ -117,7 +126,7 @@ impl Client {
         let (proc, question) = (proc.clone(), qualify(key.as_ref()));
         self.prepare("PMIx_Get", None, move |inner, callback| {
             let (key, directives) = question?;
-            inner.get_pending(proc, Some(key), directives, callback)
+            inner.get_pending(proc, Some(key), directives, Way::Later, callback)
         })
     }
 
@@ -127,7 +136,9 @@ impl Client {
     /// As [`get`](Client::get).
     pub fn get_all(&self, proc: &Proc, info: &[Info]) -> Pending<Value, Error> {
         let (proc, directives) = (proc.clone(), Directives::parse(info));
-        self.prepare("PMIx_Get", None, move |inner, callback| inner.get_pending(proc, None, directives?, callback))
+        self.prepare("PMIx_Get", None, move |inner, callback| {
+            inner.get_pending(proc, None, directives?, Way::Later, callback)
+        })
     }
 
     /// A blocking Get that calls `f` on the value where it lies instead of copying it: what is at hand, and the
@@ -150,7 +161,7 @@ impl Client {
         let nspace = Nspace::new(question.nspace()).map_err(|_| Status::ERR_BAD_PARAM)?;
         let key = Key::new(question.key()).map_err(|_| Status::ERR_BAD_PARAM)?;
         let (proc, directives) = (Proc::new(nspace, question.rank()), question.directives().clone());
-        wait(self, "PMIx_Get", |callback| self.inner.get_pending(proc, Some(key), directives, callback))
+        wait(self, "PMIx_Get", |callback| self.inner.get_pending(proc, Some(key), directives, Way::Blocked, callback))
     }
 
     /// A [`Guard`] on the own job's shared memory: what is looked up through it is not copied. Values that this process
@@ -419,6 +430,7 @@ impl Inner {
         proc: Proc,
         key: Option<Key>,
         mut directives: Directives,
+        way: Way,
         then: Callback<Value, Error>,
     ) -> Result<(), Error> {
         let question = Question::new(proc.rank, "").in_nspace(proc.nspace.as_bytes()).with(&directives);
@@ -429,15 +441,16 @@ impl Inner {
         let seconds = directives.timeout.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
         let limit = seconds.map(Duration::from_secs);
         let asked = OwnedQuestion { proc, key, directives };
-        match self.answer(&asked) {
-            Answered::Told(told) => self.link.run_later(move || then(told)),
-            Answered::Ask => self.ask(asked, self.link.bound(end_of(limit), given_up, then)),
-            Answered::Map => {
+        match (self.answer(&asked), way) {
+            (Answered::Told(told), Way::Blocked) => then(told),
+            (Answered::Told(told), Way::Later) => self.link.run_later(move || then(told)),
+            (Answered::Ask, _) => self.ask(asked, way, self.link.bound(end_of(limit), given_up, then)),
+            (Answered::Map, _) => {
                 let inner = self.clone();
                 let then = self.link.bound(end_of(limit), given_up, then);
                 self.map(asked.proc.nspace.clone(), move || match inner.answer(&asked) {
                     Answered::Told(told) => then(told),
-                    Answered::Map | Answered::Ask => inner.ask(asked, then),
+                    Answered::Map | Answered::Ask => inner.ask(asked, way, then),
                 });
             }
         }
@@ -525,7 +538,7 @@ impl Inner {
         self.own_put(&Epoch::enter(), &question).cloned().or_else(|| self.own_fact(&question))
     }
 
-    fn ask(self: &Arc<Self>, asked: OwnedQuestion, then: Callback<Value, Error>) {
+    fn ask(self: &Arc<Self>, asked: OwnedQuestion, way: Way, then: Callback<Value, Error>) {
         let (proc, key, info) = (asked.proc.clone(), asked.key.clone(), asked.directives.to_infos());
         let inner = self.clone();
         let waiter = move |answer: Result<Answer, Error>| {
@@ -541,7 +554,11 @@ impl Inner {
                 Err(error) => Err(error),
             });
         };
-        self.link.follow_up("PMIx_Get", &Request::Get { proc, key, info }, Box::new(waiter));
+        let (request, waiter) = (Request::Get { proc, key, info }, Box::new(waiter));
+        match way {
+            Way::Blocked => self.link.look_up("PMIx_Get", &request, waiter),
+            Way::Later => self.link.follow_up("PMIx_Get", &request, waiter),
+        }
     }
 }
 

@@ -48,6 +48,8 @@ pub(super) struct Incoming {
     bytes: Vec<u8>,
     filled: usize,
     descriptors: Vec<OwnedFd>,
+    /// The socket gave less than there was room for: it was empty, unless more has come since.
+    is_dry: bool,
 }
 
 /// Room for what comes at a time: enough for most frames. Every process has it, and its pages are touched at Init.
@@ -57,10 +59,10 @@ const LONG_CHUNK: usize = 256 << 10;
 
 impl Incoming {
     pub(super) fn new(socket: Arc<UnixStream>) -> Self {
-        Self { socket, bytes: vec![0; CHUNK], filled: 0, descriptors: Vec::new() }
+        Self { socket, bytes: vec![0; CHUNK], filled: 0, descriptors: Vec::new(), is_dry: false }
     }
 
-    /// The next frame, if all of it has come. `max` bounds its body.
+    /// The next frame, if all of it has come; none also where only a poll can tell. `max` bounds its body.
     pub(super) fn next(&mut self, max: usize) -> Result<Option<Frame>, End> {
         loop {
             let wanted = match self.bytes[..self.filled].first_chunk::<HEADER>() {
@@ -74,7 +76,7 @@ impl Incoming {
                     end
                 }
             };
-            if !self.fill(wanted)? {
+            if std::mem::take(&mut self.is_dry) || !self.fill(wanted)? {
                 return Ok(None);
             }
         }
@@ -102,6 +104,7 @@ impl Incoming {
         }
         match socket::receive(&self.socket, &mut self.bytes[self.filled..], &mut self.descriptors) {
             Ok(received) => {
+                self.is_dry = received.bytes < self.bytes.len() - self.filled;
                 self.filled += received.bytes;
                 if received.truncated {
                     trace!("descriptors from the server were lost: this process has too many open");

@@ -46,6 +46,7 @@ mod output;
 mod post;
 mod publish;
 mod qualified;
+mod receiver;
 pub(crate) mod spawn;
 mod stdin;
 
@@ -78,7 +79,7 @@ pub use output::{Output, OutputHandler, to_own_output};
 
 use answer::Answer;
 use clock::{GRACE, end_of, given_up};
-use connection::{Link, News, Way};
+use connection::{Link, News, Source, Way};
 use events::Handlers;
 use fence::Meetings;
 use fork::Life;
@@ -86,6 +87,7 @@ use incoming::Incoming;
 use jobs::Jobs;
 use local::Local;
 use post::Posts;
+use receiver::{Received, Receiver};
 
 /// The environment variable that turns shared memory off (`off`): every look-up then goes over the control plane, with the
 /// same results. Nobody should need it.
@@ -359,9 +361,13 @@ impl Client {
             connections.retain(|other| other.strong_count() > 0);
             connections.push(Arc::downgrade(&inner));
         }
+        let (source, receiver) = Self::receive(&inner, incoming)?;
         let served = inner.clone();
         let thread = signals::spawn_without_signals("instanton", move || {
-            served.link.serve(incoming, |news| served.hear(news), || served.server_lost());
+            served.link.serve(source, |news| served.hear(news), || served.server_lost());
+            if let Some(receiver) = receiver {
+                receiver.end();
+            }
         });
         let thread = Mutex::new(Some(thread.map_err(system("no thread"))?));
         Ok(Client {
@@ -371,6 +377,22 @@ impl Client {
             #[cfg(feature = "server")]
             upstream: Mutex::default(),
         })
+    }
+
+    /// Has another thread read what comes, where look-ups cannot do without.
+    fn receive(inner: &Arc<Inner>, incoming: Option<Incoming>) -> Result<(Source, Option<Receiver>), InitError> {
+        let mut incoming = match incoming {
+            None => return Ok((Source::None, None)),
+            Some(incoming) if inner.jobs.can_map() => return Ok((Source::Socket(incoming), None)),
+            Some(incoming) => incoming,
+        };
+        let received = Arc::<Received>::default();
+        let (reader, queue) = (inner.clone(), received.clone());
+        let thread = signals::spawn_without_signals("instanton-read", move || {
+            receiver::receive(&reader.link, &mut incoming, &queue);
+        });
+        let thread = thread.map_err(system("no thread"))?;
+        Ok((Source::Received(received.clone()), Some(Receiver { received, thread })))
     }
 
     /// Returns whether this process may use the client: neither after [`finalize`](Client::finalize) nor in a forked child.

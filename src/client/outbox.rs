@@ -23,6 +23,8 @@ pub(super) struct Outbox {
     /// Requests that wait for an answer: one, the only one of most callers, beside the table of all others.
     one: Option<(u64, Waiter)>,
     waiting: NumberMap<u64, Waiter>,
+    /// Look-ups that somebody blocks for.
+    pub(super) lookups: NumberMap<u64, Waiter>,
     pub(super) meeting: Meeting,
     pub(super) lost: bool,
 }
@@ -117,13 +119,14 @@ impl Outbox {
     pub(super) fn take(&mut self, number: u64) -> Option<Waiter> {
         match self.one.take_if(|(one, _)| *one == number) {
             Some((_, waiter)) => Some(waiter),
-            None => self.waiting.remove(&number),
+            None => self.waiting.remove(&number).or_else(|| self.lookups.remove(&number)),
         }
     }
 
     pub(super) fn take_all(&mut self) -> Vec<Waiter> {
         let one = self.one.take().map(|(_, waiter)| waiter);
-        one.into_iter().chain(std::mem::take(&mut self.waiting).into_values()).collect()
+        let tables = [&mut self.waiting, &mut self.lookups].map(std::mem::take);
+        one.into_iter().chain(tables.into_iter().flat_map(NumberMap::into_values)).collect()
     }
 }
 

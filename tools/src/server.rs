@@ -305,6 +305,11 @@ impl Pmix {
         }
     }
 
+    /// The nodes on which jobs may be started.
+    pub fn nodes_up(&self) -> Vec<u32> {
+        self.hub.as_ref().map_or_else(|| vec![0], |hub| hub.up())
+    }
+
     /// A node is lost, and all others hear of it.
     pub fn node_down(&self, job: &Job, node: u32) {
         let infos = vec![

@@ -78,7 +78,8 @@ impl Running {
         if !self.stays() {
             return Err((FAILURE, "it is about to end, and starts nothing any more".to_owned()));
         }
-        let Plan { specs, psets, placement, options, .. } = plan::beside(&self.jobs, self.free_slots(), &call)?;
+        let up = pmix.nodes_up();
+        let Plan { specs, psets, placement, options, .. } = plan::beside(&self.jobs, self.free_slots(), &up, &call)?;
         let ranks = specs.iter().map(|spec| spec.ranks).sum();
         let too_many = || (FAILURE, "more ranks than one machine can number".to_owned());
         let (number, before) = self.jobs.next(ranks).ok_or_else(too_many)?;

@@ -93,19 +93,28 @@ pub fn machine(jobs: &Jobs) -> Option<Arc<Machine>> {
     known.or_else(|| hwloc::place(true).and_then(|place| Machine::of_cores(&place.cores)).map(Arc::new))
 }
 
-/// Places the ranks of one more job.
+/// Places the ranks of one more job on the nodes that are `up`.
 ///
 /// # Errors
 /// `ERR_JOB_FAILED_TO_MAP` where the machine lacks something, or others are bound there.
-pub fn beside(jobs: &Jobs, policy: Policy, ranks: u32) -> Result<Placement, Status> {
-    let first = jobs.first();
-    let nodes = Nodes { count: first.nodes.len() as u32, slots: first.slots_of_nodes.as_deref() };
+pub fn beside(jobs: &Jobs, policy: Policy, ranks: u32, up: &[u32]) -> Result<Placement, Status> {
+    let slots = jobs.first().slots_of_nodes.as_ref();
+    let slots = slots.map(|slots| up.iter().map(|node| slots[*node as usize]).collect::<Vec<_>>());
+    let nodes = Nodes { count: up.len() as u32, slots: slots.as_deref() };
     let machine = if policy.needs_machine() { machine(jobs) } else { None };
     let placements = jobs.all().map(|live| &live.job.placement);
-    let taken: Vec<&Spot> = placements.flat_map(|placement| &placement.spots).collect();
+    // Nodes that are down are left out of the numbers here.
+    let among = |spot: &Spot| {
+        let node = up.iter().position(|node| *node == spot.node)? as u32;
+        Some(Spot { node, ..spot.clone() })
+    };
+    let taken: Vec<Spot> = placements.flat_map(|placement| &placement.spots).filter_map(among).collect();
+    let taken: Vec<&Spot> = taken.iter().collect();
     // Where nobody knows the machine, ranks are not bound.
     let unknown = Machine::synthetic(&[(Kind::Core, 1)]);
     let policy = if machine.is_some() || !policy.needs_machine() { policy } else { Policy::default() };
     let spots = placement::place(&policy, machine.as_deref().unwrap_or(&unknown), nodes, ranks, &taken, None);
-    Ok(Placement { policy, spots: spots.map_err(|_| Status::ERR_JOB_FAILED_TO_MAP)?, machine })
+    let mut spots = spots.map_err(|_| Status::ERR_JOB_FAILED_TO_MAP)?;
+    spots.iter_mut().for_each(|spot| spot.node = up[spot.node as usize]);
+    Ok(Placement { policy, spots, machine })
 }

@@ -84,15 +84,15 @@ pub fn of_nothing(slots: Option<u32>) -> Plan {
     }
 }
 
-/// Plans a job that a caller asks for beside those there are.
+/// Plans a job that a caller asks for beside those there are, on the nodes that are `up`.
 ///
 /// # Errors
 /// The status to exit with, and a line that says what makes no sense or does not fit.
-pub fn beside(jobs: &Jobs, free: u32, call: &JobCall) -> Result<Plan, (u8, String)> {
+pub fn beside(jobs: &Jobs, free: u32, up: &[u32], call: &JobCall) -> Result<Plan, (u8, String)> {
     let senseless = |line| (SENSELESS, line);
     let JobCall { options: run, apps, directory, .. } = call;
     let policy = run.placement.policy().map_err(senseless)?;
-    let nodes = jobs.first().nodes.len() as u32;
+    let nodes = up.len() as u32;
     let by_object = || match policy.mapping {
         Mapping::PerObject(number, kind) => {
             let objects = placing::machine(jobs).map_or(1, |machine| machine.objects(kind).len());
@@ -113,7 +113,7 @@ pub fn beside(jobs: &Jobs, free: u32, call: &JobCall) -> Result<Plan, (u8, Strin
     if let Some(rank) = run.output.stdin.target().filter(|rank| rank.is_process() && *rank >= Rank(ranks)) {
         return Err(senseless(format!("--stdin {rank}: there is no such rank, only 0 to {}", ranks - 1)));
     }
-    let placement = placing::beside(jobs, policy, ranks);
+    let placement = placing::beside(jobs, policy, ranks, up);
     let placement =
         placement.map_err(|_| senseless("its ranks cannot be placed so beside those that run".to_owned()))?;
     let options = run.output.options(directory).map_err(senseless)?;

@@ -33,7 +33,8 @@ impl Running {
         let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
         let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
         request.complete(&mut job)?;
-        job.place(placing::beside(&self.jobs, request.policy(&first.placement.policy)?, job.size())?);
+        let policy = request.policy(&first.placement.policy)?;
+        job.place(placing::beside(&self.jobs, policy, job.size(), &pmix.nodes_up())?);
         let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
         job.create_directories().map_err(failed)?;
         let nspace = job.nspace.clone();

@@ -215,6 +215,12 @@ impl Hub {
         lock(&self.down).contains(&node)
     }
 
+    /// The nodes that are not lost, in order.
+    pub fn up(&self) -> Vec<u32> {
+        let all = std::iter::once(OWN).chain(self.others().map(|(node, _)| node));
+        all.filter(|node| !self.is_down(*node)).map(|node| node as u32).collect()
+    }
+
     /// Returns whether some node was lost.
     pub fn has_lost(&self) -> bool {
         !lock(&self.down).is_empty()

@@ -219,8 +219,10 @@ fn direct_modex_delivers() {
 fn spawned_processes_join() {
     if have("spawned_processes_join", &[peer("ompi4/spawn")]) {
         for ranks in [1, 2, 4] {
-            let outcome = Launch::ranks(ranks, peer("ompi4/spawn")).run().expect(0);
-            assert_eq!(outcome.stdout, format!("spawn of 2 by {ranks}: right\n"));
+            for nodes in ["1", "4"] {
+                let launch = Launch::ranks(ranks, peer("ompi4/spawn")).option(&["--nodes", nodes]);
+                assert_eq!(launch.run().expect(0).stdout, format!("spawn of 2 by {ranks}: right\n"), "{nodes} nodes");
+            }
         }
     }
 }
@@ -229,8 +231,10 @@ fn spawned_processes_join() {
 fn published_ports_connect() {
     if have("published_ports_connect", &[peer("ompi4/names")]) {
         for ranks in [2, 4] {
-            let outcome = Launch::ranks(ranks, peer("ompi4/names")).run().expect(0);
-            assert_eq!(outcome.stdout, format!("names of {ranks}: right\n"));
+            for nodes in ["1", "4"] {
+                let launch = Launch::ranks(ranks, peer("ompi4/names")).option(&["--nodes", nodes]);
+                assert_eq!(launch.run().expect(0).stdout, format!("names of {ranks}: right\n"), "{nodes} nodes");
+            }
         }
     }
 }

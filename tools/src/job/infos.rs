@@ -53,7 +53,6 @@ impl Job {
             Info::new(keys::NUM_NODES, used.len() as u32),
             Info::new(keys::NODE_SIZE, self.before + here.len() as u32),
             Info::new(keys::LOCAL_SIZE, here.len() as u32),
-            Info::new(keys::LOCAL_PEERS, list(here).as_str()),
             Info::new(keys::NODE_MAP, names.join(",").as_str()),
             Info::new(keys::PROC_MAP, ranks.join(";").as_str()),
             Info::new(keys::TMPDIR, path(session.top())),
@@ -64,7 +63,11 @@ impl Job {
             // We remove those directories; the ranks need not.
             Info::new(keys::TDIR_RMCLEAN, true),
         ];
-        infos.extend(here.first().map(|first| Info::new(keys::LOCALLDR, Rank(*first))));
+        // A node without ranks has no representation (Standard, PMIX_PROC_MAP): Open MPI takes an empty list for peers.
+        if let Some(first) = here.first() {
+            infos.push(Info::new(keys::LOCAL_PEERS, list(here).as_str()));
+            infos.push(Info::new(keys::LOCALLDR, Rank(*first)));
+        }
         infos.extend(used.iter().map(|node| {
             let here = self.ranks_on(*node).len() as u32;
             let mut infos = vec![
@@ -235,6 +238,18 @@ mod tests {
         for absent in [keys::NODE_OVERSUBSCRIBED, "OMPI_APP_SIZES", "OMPI_FIRST_RANKS"] {
             assert_eq!(get(Rank::WILDCARD, absent), None, "{absent}");
         }
+    }
+
+    #[test]
+    fn a_node_without_ranks_of_a_job_has_no_peers() {
+        let spec = AppSpec { ranks: 1, program: "prog".into(), ..AppSpec::default() };
+        let job = Job::new(vec![spec], 2, Session::named("/tmp/x".into()), 1).unwrap();
+        let peers = |node: u32| {
+            let info = JobInfo::from_infos(&job.nspace, 1 - node, &job.infos(None, node), &job.nodes[node as usize]);
+            let store = JobWriter::create(&job.nspace, info.unwrap(), &Limits::default()).unwrap();
+            store.reader().get(&Question::new(Rank::WILDCARD, keys::LOCAL_PEERS)).ok()
+        };
+        assert_eq!([peers(0), peers(1)], [Some(Value::string("0")), None]);
     }
 
     #[test]

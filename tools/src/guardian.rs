@@ -20,7 +20,7 @@
 //!
 //! Signals: all are passed on as they come, and SIGTERM makes the launcher end the run. SIGTSTP then stops us too, as the
 //! shell expects, until SIGCONT. The second SIGINT or SIGTERM is the launcher's order to kill; at the third we kill the
-//! launcher.
+//! launcher. One that the same process sends twice at once counts [once](crate::signals::Requests).
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::net::Shutdown;
@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use instanton::internal::sys::birth;
 use instanton::internal::sys::process::take_child;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -41,7 +42,7 @@ use nix::unistd::Pid;
 
 use crate::outcome::End;
 use crate::session::Session;
-use crate::signals::SignalOptions;
+use crate::signals::{Requests, SignalOptions};
 use crate::{family, reaper, report, signals, terminal, watcher};
 
 /// The launcher is asked to end the job by one SIGINT or SIGTERM, ordered to kill it by two, and killed at this many.
@@ -80,7 +81,7 @@ pub fn run(
     drop((launchers, input));
     link.set_nonblocking(true)?;
     let continued = relay.map(terminal::relay).transpose()?;
-    let code = Guardian { watcher, link, insisted: 0, continued }.watch(&arriving);
+    let code = Guardian { watcher, link, requests: Requests::default(), continued }.watch(&arriving);
     reaper::clear_up(&session)?;
     code
 }
@@ -97,8 +98,8 @@ pub fn terminal_input() -> Result<Option<(io::PipeReader, io::PipeWriter)>> {
 struct Guardian {
     watcher: Pid,
     link: UnixStream,
-    /// Number of times that the user has asked for the end.
-    insisted: u32,
+    /// Requests of the user to end.
+    requests: Requests,
     /// Tells the terminal's relay that we may be in the foreground again.
     continued: Option<mpsc::Sender<()>>,
 }
@@ -106,17 +107,25 @@ struct Guardian {
 impl Guardian {
     /// Stands between the launcher and the user until the watcher has ended, and the launcher with it.
     fn watch(mut self, arriving: &SigSet) -> Result<u8> {
+        let signals = SignalFd::with_flags(arriving, SfdFlags::SFD_CLOEXEC).context("cannot wait for signals")?;
         let end = loop {
-            match arriving.wait().context("cannot wait for signals")? {
-                Signal::SIGCHLD => {
+            let arrived = match signals.read_signal() {
+                Err(Errno::EINTR) => continue,
+                arrived => arrived.context("cannot wait for signals")?,
+            };
+            let Some(arrived) = arrived else { continue };
+            match Signal::try_from(arrived.ssi_signo as i32) {
+                Ok(Signal::SIGCHLD) => {
                     if let Some(end) = self.reap()? {
                         break end;
                     }
                 }
-                signal => self.pass_on(signal),
+                Ok(signal) if self.requests.hear(signal, arrived.ssi_pid, Instant::now()) => self.pass_on(signal),
+                // No other is waited for.
+                Ok(_) | Err(_) => {}
             }
         };
-        if matches!(end, End::Signal(_)) && self.insisted < PATIENCE {
+        if matches!(end, End::Signal(_)) && self.requests.count < PATIENCE {
             self.part(arriving)?;
         }
         Ok(reaper::code(end))
@@ -136,22 +145,21 @@ impl Guardian {
                 [PollFd::new(self.link.as_fd(), PollFlags::empty()), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
             let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
             let _ = poll(&mut polled, timeout);
-            while let Ok(Some(signal)) = signals.read_signal() {
-                self.insisted += u32::from([Signal::SIGINT as u32, Signal::SIGTERM as u32].contains(&signal.ssi_signo));
+            while let Ok(Some(arrived)) = signals.read_signal() {
+                if let Ok(signal) = Signal::try_from(arrived.ssi_signo as i32) {
+                    self.requests.hear(signal, arrived.ssi_pid, Instant::now());
+                }
             }
-            if polled[0].any() == Some(true) || left.is_zero() || self.insisted >= PATIENCE {
+            if polled[0].any() == Some(true) || left.is_zero() || self.requests.count >= PATIENCE {
                 return Ok(());
             }
         }
     }
 
     fn pass_on(&mut self, signal: Signal) {
-        if matches!(signal, Signal::SIGINT | Signal::SIGTERM) {
-            self.insisted += 1;
-            if self.insisted >= PATIENCE {
-                // All that it leaves behind ends with it. An error would mean that it has ended already.
-                let _ = kill(self.watcher, Signal::SIGKILL);
-            }
+        if matches!(signal, Signal::SIGINT | Signal::SIGTERM) && self.requests.count >= PATIENCE {
+            // All that it leaves behind ends with it. An error would mean that it has ended already.
+            let _ = kill(self.watcher, Signal::SIGKILL);
         }
         // A launcher that cannot take one byte is gone or stuck: SIGCHLD or the user's third SIGINT decide.
         let _ = self.link.write(&[signal as u8]);

@@ -1,7 +1,12 @@
 //! The signals that a user may send to a job, and their names.
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result};
 use clap::Args;
 use nix::sys::signal::{SigSet, Signal};
+
+/// Time within which the same request to end from the same process is one. Nobody asks twice so fast who means it.
+const ONE_REQUEST: Duration = Duration::from_millis(250);
 
 /// Passed on to every rank. Their effect on a rank is its own affair, but for SIGTERM, which ends the run; see the
 /// guardian for the second SIGINT.
@@ -70,6 +75,32 @@ pub fn take_over(options: &SignalOptions) -> Result<SigSet> {
     Ok(set)
 }
 
+/// The user's requests to end, SIGINT and SIGTERM, counted.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// Number of them.
+    pub count: u32,
+    last: Option<(Signal, u32, Instant)>,
+}
+
+impl Requests {
+    /// Hears a signal from a process; the kernel is process 0. Returns whether it says something new: `timeout` sends its
+    /// child the same signal twice, to the child and to the group of both.
+    pub fn hear(&mut self, signal: Signal, sender: u32, now: Instant) -> bool {
+        if !matches!(signal, Signal::SIGINT | Signal::SIGTERM) {
+            return true;
+        }
+        let is_again = self.last.is_some_and(|(other, process, at)| {
+            sender != 0 && (other, process) == (signal, sender) && now.duration_since(at) < ONE_REQUEST
+        });
+        if !is_again {
+            self.last = Some((signal, sender, now));
+            self.count += 1;
+        }
+        !is_again
+    }
+}
+
 /// Undoes what a process inherited of [`take_over`], before it starts threads or processes.
 ///
 /// A shell without job control starts what it puts into the background with the terminal's two signals ignored, and the
@@ -103,6 +134,21 @@ mod tests {
         for bad in ["", "SIGMOON", "0", "9", "kill", "SIGSTOP", "-1"] {
             assert!(read(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_request_that_comes_twice_at_once_is_one() {
+        let (mut requests, start) = (Requests::default(), Instant::now());
+        let mut hear = |signal, sender, ms| {
+            let is_new = requests.hear(signal, sender, start + Duration::from_millis(ms));
+            (is_new, requests.count)
+        };
+        assert_eq!(hear(Signal::SIGUSR1, 5, 0), (true, 0));
+        assert_eq!(hear(Signal::SIGTERM, 5, 0), (true, 1));
+        assert_eq!([hear(Signal::SIGTERM, 5, 200), hear(Signal::SIGTERM, 5, 300)], [(false, 1), (true, 2)]);
+        assert_eq!([hear(Signal::SIGTERM, 6, 301), hear(Signal::SIGINT, 6, 302)], [(true, 3), (true, 4)]);
+        // The terminal's come from the kernel, one a key.
+        assert_eq!([hear(Signal::SIGINT, 0, 303), hear(Signal::SIGINT, 0, 304)], [(true, 5), (true, 6)]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -24,6 +25,7 @@ use crate::environment::Environment;
 use crate::guardian::{PATIENCE, terminal_input};
 use crate::outcome::{FAILURE, SENSELESS, of_signal};
 use crate::say::say;
+use crate::signals::Requests;
 use crate::{report, signals, terminal};
 
 /// Runs a job in what is up; `words` are those of the run, and `options` are among them. Returns the status to exit
@@ -53,7 +55,7 @@ pub fn run(words: Vec<OsString>, options: &Run, wanted: &str) -> Result<u8> {
     let asked = message::ask(&socket, &Request::Run(request), &[read, out.as_fd(), err.as_fd()]);
     asked.with_context(|| format!("{} does not take the job in", place.words()))?;
     let continued = typed.map(|(_, writer)| terminal::relay(writer)).transpose()?;
-    Caller { place, socket, insisted: 0, continued }.wait(&arriving)
+    Caller { place, socket, requests: Requests::default(), continued }.wait(&arriving)
 }
 
 /// Reads everything of a job that depends on this process.
@@ -99,8 +101,8 @@ fn refused(options: &Run) -> Option<String> {
 struct Caller {
     place: Place,
     socket: UnixStream,
-    /// Number of times that the user has asked for the end.
-    insisted: u32,
+    /// Requests of the user to end.
+    requests: Requests,
     /// Tells the terminal's relay that we may be in the foreground again.
     continued: Option<mpsc::Sender<()>>,
 }
@@ -115,13 +117,15 @@ impl Caller {
                 [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
             let _ = poll(&mut polled, PollTimeout::NONE);
             let is_answered = polled[0].any() == Some(true);
-            while let Ok(Some(signal)) = signals.read_signal() {
-                if let Ok(signal) = Signal::try_from(signal.ssi_signo as i32) {
+            while let Ok(Some(arrived)) = signals.read_signal() {
+                if let Ok(signal) = Signal::try_from(arrived.ssi_signo as i32)
+                    && self.requests.hear(signal, arrived.ssi_pid, Instant::now())
+                {
                     self.pass_on(signal);
                 }
-                if self.insisted >= PATIENCE {
+                if self.requests.count >= PATIENCE {
                     say("the job was left to be killed");
-                    return Ok(of_signal(signal.ssi_signo as i32));
+                    return Ok(of_signal(arrived.ssi_signo as i32));
                 }
             }
             if is_answered {
@@ -134,7 +138,6 @@ impl Caller {
         if signal == Signal::SIGCHLD {
             return;
         }
-        self.insisted += u32::from(matches!(signal, Signal::SIGINT | Signal::SIGTERM));
         // A launcher that is gone has closed the socket.
         let _ = (&self.socket).write(&[signal as u8]);
         match (signal, &self.continued) {

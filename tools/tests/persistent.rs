@@ -41,7 +41,7 @@ impl Up {
     }
 
     fn says(&self, words: &[&str]) -> Ended {
-        ended(self.command(words).output().unwrap())
+        ended_of(&mut self.command(words))
     }
 
     /// `instanton run --in up` with these words, to its end.
@@ -85,6 +85,10 @@ fn ended(output: Output) -> Ended {
     Ended { code: output.status.code(), signal: None, stdout, stderr }
 }
 
+fn ended_of(command: &mut Command) -> Ended {
+    ended(command.output().unwrap())
+}
+
 fn finish(child: Child) -> Ended {
     assert!(ends(Pid::from_raw(child.id() as i32)), "a run inside hangs");
     ended(child.wait_with_output().unwrap())
@@ -102,6 +106,13 @@ fn holds(launcher: Pid, up: &Up) -> [usize; 3] {
     let count = |path: &Path| fs::read_dir(path).unwrap().count();
     let session = up.0.litter().remove(0);
     [count(format!("/proc/{launcher}/fd").as_ref()), count(format!("/proc/{launcher}/task").as_ref()), count(&session)]
+}
+
+/// Memory of a process's own, in KiB.
+fn memory_of(process: Pid) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
 #[test]
@@ -315,6 +326,72 @@ fn a_node_is_killed_by_its_number() {
     assert!(pids.into_iter().all(ends));
 }
 
+/// An `instanton up --background` with these options and its directory; the command has come back.
+fn in_background(options: &[&str]) -> (Job, Ended) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
+    command.args(["up", "--background"]).args(options).stdin(Stdio::null());
+    let mut job = Job::spawn(command);
+    let ended = job.wait();
+    (job, ended)
+}
+
+#[test]
+fn what_is_up_in_the_background_outlives_its_command() {
+    let (job, ended) = in_background(&["--slots", "2", "--name", "back"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    let pid = ended.stdout.split(['(', ')']).nth(1).and_then(|words| words.strip_prefix("process "));
+    let pid = Pid::from_raw(pid.and_then(|pid| pid.parse().ok()).expect("the line names its process"));
+    assert_ne!(pid, job.pid());
+    let says = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
+        ended_of(command.args(words).env("TMPDIR", job.directory()).stdin(Stdio::null()))
+    };
+    // All of it has its streams elsewhere.
+    let ended = says(&["run", "--in", "back", "sh", "-c", "readlink /proc/$PPID/fd/[012] | sort -u; echo out"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "/dev/null\nout\n"), "{ended:?}");
+    let again = says(&["up", "--background", "--name", "back"]);
+    assert!(again.code == Some(1) && again.stderr.contains("is up already"), "{again:?}");
+    assert_eq!(says(&["down", "--in", "back"]).code, Some(0));
+    assert!(ends(pid));
+    job.assert_no_litter();
+}
+
+#[test]
+fn what_does_not_come_up_in_the_background_is_told() {
+    let (job, ended) = in_background(&["--report-pid", "/proc/none/pid"]);
+    assert!(ended.code.is_some_and(|code| code != 0) && ended.stderr.lines().count() == 1, "{ended:?}");
+    job.assert_no_litter();
+}
+
+#[test]
+fn no_job_is_started_on_a_node_that_is_down() {
+    let up = Up::with(&["--nodes", "3", "--slots", "8"]);
+    let nodes = |words: &[&str]| {
+        let place = ["sh", "-c", "echo ${PMIX_HOSTNAME##*-}"];
+        let ended = up.run(&[words, &place].concat());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let mut lines: Vec<String> = ended.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines.join(" ")
+    };
+    assert_eq!(nodes(&["-n", "3"]), "n0 n1 n2");
+    assert_eq!(up.says(&["kill", "--node", "1"]).code, Some(0));
+    let until = Instant::now() + DEADLINE;
+    while !up.says(&["kill", "--node", "1"]).stderr.contains("is down already") {
+        assert!(Instant::now() < until, "the node stays");
+    }
+    assert_eq!(nodes(&["-n", "3"]), "n0 n0 n2");
+    assert_eq!(nodes(&["-n", "3", "--map-by", "node"]), "n0 n0 n2");
+    assert_eq!(nodes(&["-N", "2"]), "n0 n0 n2 n2");
+    let services = example("services");
+    let ended = up.run(&[services.to_str().unwrap(), "spawn", "sh", "-c", "echo on ${PMIX_HOSTNAME##*-}"]);
+    assert!(ended.code == Some(0) && ended.stdout.contains("on n2\n"), "{ended:?}");
+    let rank = example("rank");
+    let said = up.run(&["-n", "4", rank.to_str().unwrap(), "say"]);
+    assert_eq!((said.code, said.stdout.matches(" of Uint32(4), ").count()), (Some(0), 4), "{said:?}");
+    up.down();
+}
+
 #[test]
 fn hundreds_of_short_jobs_leave_nothing() {
     let up = Up::new();
@@ -322,9 +399,12 @@ fn hundreds_of_short_jobs_leave_nothing() {
     let rank = example("rank");
     let short: [&[&str]; 3] = [&["true"], &["-n", "2", "echo", "x"], &["-n", "2", rank.to_str().unwrap(), "say"]];
     let round = || short.iter().for_each(|words| assert_eq!(up.run(words).code, Some(0)));
-    round();
-    let before = holds(launcher, &up);
-    (0..100).for_each(|_| round());
+    // What it needs at most, it has after some.
+    (0..10).for_each(|_| round());
+    let (before, memory) = (holds(launcher, &up), memory_of(launcher));
+    (0..90).for_each(|_| round());
+    let grown = memory_of(launcher).saturating_sub(memory);
+    assert!(grown < 270 * 8, "{grown} KiB have been added to {memory} by 270 jobs");
     let until = Instant::now() + DEADLINE;
     // A caller is told of the end before the last of its descriptors is closed.
     while holds(launcher, &up).iter().zip(before).any(|(now, before)| *now > before) {

@@ -18,6 +18,9 @@ pub struct Up {
     pub general: GeneralArgs,
     #[command(flatten)]
     pub nodes: NodesOptions,
+    /// Come back as soon as it is up, and leave it running without a terminal; `instanton down` ends it
+    #[arg(long)]
+    pub background: bool,
 }
 
 /// Options that its launcher has besides those of a run.

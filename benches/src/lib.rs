@@ -16,3 +16,4 @@ pub mod run;
 pub mod samples;
 pub mod table;
 pub mod units;
+pub mod up;

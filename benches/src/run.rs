@@ -70,6 +70,12 @@ impl Library {
         Self { folder, launcher, clients: Some(clients.folder.clone()), plugins: Some(plugins) }
     }
 
+    /// Returns the command that is its launcher.
+    #[must_use]
+    pub fn command(&self) -> &str {
+        &self.launcher[0]
+    }
+
     /// Returns the folder that it lies in.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -152,9 +158,16 @@ impl Programs {
     ///
     /// # Errors
     /// [`RunError`].
-    pub fn launch(&self, library: &Library, ranks: u32, program: &Path) -> Result<(String, f64), RunError> {
+    pub fn launch(
+        &self,
+        library: &Library,
+        ranks: u32,
+        program: &Path,
+        words: &[&str],
+    ) -> Result<(String, f64), RunError> {
         let mut command = library.launcher.clone();
         command.extend(["-n".to_owned(), ranks.to_string(), program.display().to_string()]);
+        command.extend(words.iter().map(|word| (*word).to_owned()));
         library.run(self.seed, &command)
     }
 }

@@ -1,9 +1,11 @@
 //! Runs and their order. Each measurement is made with one library right after the other, so that a machine that
 //! becomes busy meanwhile spoils both.
 use std::path::PathBuf;
+use std::process::Command;
 
 use instanton_benches::run::{Library, Programs, RunError};
 use instanton_benches::samples::Samples;
+use instanton_benches::up::{Up, timed};
 
 use crate::zero_copy;
 
@@ -33,6 +35,10 @@ const FENCE_TURNS: u32 = 10;
 pub const PLUGGED: [u32; 2] = [10_000, 100_000];
 /// Numbers of clients for what depends on them.
 pub const CLIENTS: [u32; 4] = [1, 2, 8, 32];
+/// Ranks of a job of many.
+pub const MANY: u32 = 300;
+/// A program that does nothing.
+const PROGRAM: &str = "/bin/true";
 /// Numbers of clients on the stock library.
 pub const STOCK_CLIENTS: [u32; 2] = [2, 32];
 
@@ -48,6 +54,8 @@ impl Plan {
         self.registrations(&mut measured);
         self.helpers(&mut measured);
         self.launchers(&mut measured);
+        self.control(&mut measured);
+        say(self.persistent(&mut measured.ours));
         self.plugged(&mut measured);
         measured
     }
@@ -144,7 +152,7 @@ impl Plan {
         let init = PathBuf::from(self.programs.path("init"));
         for _ in 0..(10 / self.divisor).max(1) {
             for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {
-                let launched = self.programs.launch(library, 32, &init);
+                let launched = self.programs.launch(library, 32, &init, &[]);
                 say(launched.map(|(_, took)| samples.push("launch 32", took, 0)));
             }
         }
@@ -152,7 +160,7 @@ impl Plan {
         for ranks in [2, 16, 32] {
             for _ in 0..(5 / self.divisor).max(1) {
                 for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {
-                    let launched = self.programs.launch(library, ranks, mpi);
+                    let launched = self.programs.launch(library, ranks, mpi, &[]);
                     say(launched.map(|(output, took)| {
                         if let Some(slowest) = slowest_init(&output) {
                             samples.push(&format!("MPI_Init {ranks}"), slowest, 0);
@@ -162,6 +170,40 @@ impl Plan {
                 }
             }
         }
+    }
+
+    /// Calls that launchers serve, and starts. What one of them refuses is left out.
+    fn control(&self, measured: &mut Measured) {
+        let count = |count: u32| (count / self.divisor).max(1).to_string();
+        let control = PathBuf::from(self.programs.path("control"));
+        for (ranks, what, times) in
+            [(32, "events", count(200)), (2, "publish", count(300)), (32, "groups", count(50)), (1, "spawn", count(30))]
+        {
+            let words = [what, &times];
+            if what == "events" {
+                say(self.programs.alone(&self.ours, "control/", &["wakes", "32", &times], &mut measured.ours));
+            }
+            for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {
+                let launched = self.programs.launch(library, ranks, &control, &words);
+                say(launched.and_then(|(output, _)| Ok(samples.read("control/", &output)?)));
+            }
+        }
+        for _ in 0..(10 / self.divisor).max(1) {
+            let launched = self.programs.launch(&self.ours, MANY, &control, &["nothing"]);
+            say(launched.map(|(_, took)| measured.ours.push("control/a rank of many", took / f64::from(MANY), 0)));
+        }
+    }
+
+    /// Jobs inside `instanton up`, which take turns with the program alone.
+    fn persistent(&self, samples: &mut Samples) -> Result<(), RunError> {
+        let command = self.ours.command();
+        let failed = |error| RunError::Start { command: format!("{command} up"), error };
+        let up = Up::start(command).map_err(failed)?;
+        for _ in 0..(50 / self.divisor).max(1) {
+            samples.push("control/true", timed(&mut Command::new(PROGRAM)).map_err(failed)?, 0);
+            samples.push("control/job inside", up.run(PROGRAM).map_err(failed)?, 0);
+        }
+        Ok(())
     }
 
     fn both(&self, measured: &mut Measured, prefix: &str, options: &str, client: &str) {

@@ -3,7 +3,7 @@ use instanton_benches::samples::{Samples, Summary};
 use instanton_benches::table::{Row, Table, Target};
 use instanton_benches::units::Unit::{self, Memory, Time};
 
-use crate::measure::{CLIENTS, Measured, PLUGGED, STOCK_CLIENTS};
+use crate::measure::{CLIENTS, MANY, Measured, PLUGGED, STOCK_CLIENTS};
 
 const MS: f64 = 1e3;
 
@@ -30,6 +30,12 @@ impl Rows<'_> {
     /// At most so many times the median of another row of ours.
     fn relative(&mut self, label: impl Into<String>, row: &str, factor: f64, words: &str, other: &str) {
         let limit = self.measured.ours.summary(other).map(|other| other.median * factor);
+        self.add(label, Time, row, limit.map_or(Target::None, |limit| Target::Measured(limit, words.to_owned())));
+    }
+
+    /// At most so many microseconds more than the median of another row of ours.
+    fn above(&mut self, label: impl Into<String>, row: &str, more: f64, words: &str, other: &str) {
+        let limit = self.measured.ours.summary(other).map(|other| other.median + more);
         self.add(label, Time, row, limit.map_or(Target::None, |limit| Target::Measured(limit, words.to_owned())));
     }
 
@@ -62,6 +68,7 @@ pub fn table(measured: &Measured) -> Table {
     registrations(&mut rows);
     helpers(&mut rows);
     launchers(&mut rows);
+    control(&mut rows);
     plugged(&mut rows);
     rows.table
 }
@@ -199,6 +206,25 @@ fn launchers(rows: &mut Rows<'_>) {
         rows.no_slower(format!("MPI_Init, slowest of {ranks} ranks"), &format!("MPI_Init {ranks}"), "mpirun");
         rows.time(format!("... whole job of {ranks} ranks"), &format!("MPI job {ranks}"), None);
     }
+}
+
+/// What launchers serve, and jobs that they start.
+fn control(rows: &mut Rows<'_>) {
+    rows.table.section("The control plane of the launchers");
+    rows.time("floor: 32 processes told by a socket write each, no PMIx", "control/wakes", None);
+    rows.time("an event, until the last of 32 processes has it", "control/event", 300.0);
+    rows.time("PMIx_Publish", "control/publish", 60.0);
+    rows.time("PMIx_Lookup", "control/look-up", 60.0);
+    rows.time("fence, 32 ranks", "control/fence between", None);
+    let (construct, fence) = ("control/group construct", "control/fence between");
+    rows.relative("PMIx_Group_construct, 32 ranks", construct, 2.0, "2 fences", fence);
+    rows.time("fork and exec of 8 processes", "control/fork and exec", None);
+    let forked = "control/fork and exec";
+    rows.above("PMIx_Spawn of 8 processes", "control/spawn", 5.0 * MS, "fork and exec + 5 ms", forked);
+    rows.time(format!("Init and Finalize, each of {MANY} ranks"), "control/a rank of many", 1.5 * MS);
+    rows.time("fork and exec of true, and its end", "control/true", None);
+    let alone = "control/true";
+    rows.above("true as a job inside instanton up", "control/job inside", 5.0 * MS, "true + 5 ms", alone);
 }
 
 /// The column of this library is a stock server with the plug-in; the other one is the stock library alone.

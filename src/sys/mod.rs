@@ -28,6 +28,8 @@ pub(crate) mod headroom;
 #[cfg(feature = "server")]
 pub mod hwloc;
 pub(crate) mod memory;
+#[cfg(feature = "server")]
+pub mod munge;
 pub(crate) mod pin;
 #[cfg(feature = "server")]
 pub mod probe;

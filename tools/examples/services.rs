@@ -12,6 +12,7 @@
 //! services child                 what a process that was started by `spawn` says: whose it is
 //! services end                   rank 0 has its own job killed
 //! services token                 the last rank says whose the token is that rank 0 was given
+//! services munge                 the same of a credential of munge
 //! services sets                  each rank says what process sets it is in, and meets the others of each
 //! services resources             rank 0 asks for more than there is, and controls the session
 //! services checkpoint            rank 0 asks its job for a checkpoint, and hears what it is asked for
@@ -43,6 +44,7 @@ fn main() -> Outcome {
         ["publish"] => publish(&client)?,
         ["child"] => child(&client)?,
         ["token"] => token(&client)?,
+        ["munge"] => munge(&client)?,
         ["sets"] => sets(&client)?,
         _ if me.rank != Rank(0) => client.fence(&[], &[]).wait()?,
         _ => {
@@ -130,6 +132,33 @@ fn publish(client: &Client) -> Outcome {
         let late = client.lookup(&key, &[Info::new(keys::WAIT, 0), Info::new(keys::TIMEOUT, 1)]).wait().unwrap_err();
         let found: Vec<_> = found.iter().map(|data| (data.proc.rank.0, data.value.as_str())).collect();
         say(&format!("found {found:?}, then {}, then {}", gone.status(), late.status()))?;
+    }
+    Ok(())
+}
+
+fn munge(client: &Client) -> Outcome {
+    let first = Proc::new(client.proc().nspace.clone(), Rank(0));
+    let of_munge = [Info::new(keys::CRED_TYPE, "munge")];
+    if client.proc().rank == Rank(0) {
+        let made = client.get_credential(&of_munge).wait();
+        let (made, _) = made.unwrap_or_else(|error| (error.status().to_string().into_bytes(), Vec::new()));
+        client.put(Scope::GLOBAL, "munge", Value::string(made))?;
+        client.commit()?;
+    }
+    client.fence(&[], &[Info::new(keys::COLLECT_DATA, true)]).wait()?;
+    if client.proc().rank != Rank(0) {
+        let made = client.get(&first, "munge", &[])?;
+        let made = made.as_bytes().ok_or("no text")?;
+        let judge = || match client.validate_credential(made, &[]).wait() {
+            Ok((_, whose)) => format!("{:?}", whose.find(keys::USERID).and_then(|info| info.value.as_u32())),
+            Err(error) => error.status().to_string(),
+        };
+        say(&format!(
+            "{}: of user {}, then {}",
+            String::from_utf8_lossy(&made[..made.len().min(6)]),
+            judge(),
+            judge()
+        ))?;
     }
     Ok(())
 }

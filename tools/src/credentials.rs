@@ -1,17 +1,27 @@
-//! Credentials of ranks and tools: tokens that the server can tell to be its own.
+//! Credentials of ranks and tools: tokens that the server can tell to be its own, and those of munge.
 //!
 //! A process that asks for one gets a word that nobody can guess. Whoever is shown the word can have it looked at here,
 //! and learns whose it is. A token ends with its process.
+//!
+//! Where munge is asked for before tokens are, and its service runs, that makes the credential: it says the user and
+//! nothing else, and any service of the machine can judge it. The service may take its time: a thread of its own waits
+//! for it.
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use instanton::data::{Info, InfoList, Proc, Status, keys};
+use instanton::internal::sys::munge;
+use instanton::server::{Accepted, Answer, Completion, Credential, Infos};
 use nix::unistd::{getgid, getuid};
 
 use crate::random;
+use crate::threads::start_thread;
 
-/// The kind of these credentials (`PMIX_CRED_TYPE`).
+/// The kind of tokens (`PMIX_CRED_TYPE`).
 const KIND: &str = "instanton";
+/// The kind of munge's credentials, and how they begin.
+const MUNGE: &str = "munge";
+const OF_MUNGE: &[u8] = b"MUNGE:";
 /// Most tokens that are known at a time; an older one gives way to a newer one of the same process.
 const MOST: usize = 65536;
 /// Most tokens of one process.
@@ -28,11 +38,56 @@ struct Tokens {
 }
 
 impl Credentials {
+    /// Answers a process that asks for a credential.
+    ///
+    /// # Errors
+    /// As [`make`](Self::make).
+    pub fn get(self: &Arc<Self>, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
+        let of_kind = |kind: &str| vec![Info::new(keys::CRED_TYPE, kind)];
+        if kinds(directives).find(|kind| [KIND, MUNGE].contains(kind)) != Some(MUNGE) {
+            let token = self.make(proc, directives)?;
+            done.complete(Ok((token, of_kind(KIND))));
+            return Ok(Answer::Later);
+        }
+        let (tokens, proc, directives) = (self.clone(), proc.clone(), directives.to_vec());
+        in_a_thread(move || {
+            let made = munge::make().map(|made| (made, of_kind(MUNGE)));
+            // Another kind will do, where one is named.
+            let token = || tokens.make(&proc, &directives).map(|token| (token, of_kind(KIND)));
+            done.complete(made.map_or_else(token, Ok));
+        })
+    }
+
+    /// Answers a process that wants to know whose a credential is.
+    ///
+    /// # Errors
+    /// As [`judge`](Self::judge).
+    pub fn validate(&self, credential: &[u8], directives: &[Info], done: Completion<Infos>) -> Accepted {
+        let is_wanted = kinds(directives).next().is_none() || kinds(directives).any(|kind| kind == MUNGE);
+        if !is_wanted || !credential.starts_with(OF_MUNGE) {
+            let whose = self.judge(credential, directives)?;
+            done.complete(Ok((Status::SUCCESS, whose)));
+            return Ok(Answer::Later);
+        }
+        let credential = credential.to_vec();
+        in_a_thread(move || {
+            let owner = munge::judge(&credential).ok_or(Status::ERR_INVALID_CRED);
+            let infos = |owner: munge::Owner| {
+                vec![
+                    Info::new(keys::USERID, owner.uid),
+                    Info::new(keys::GRPID, owner.gid),
+                    Info::new(keys::CRED_TYPE, MUNGE),
+                ]
+            };
+            done.complete(owner.map(|owner| (Status::SUCCESS, infos(owner))));
+        })
+    }
+
     /// Makes a credential for a process.
     ///
     /// # Errors
     /// `ERR_NOT_SUPPORTED` where another kind is wanted, `ERR_OUT_OF_RESOURCE` where there are too many.
-    pub fn make(&self, proc: &Proc, directives: &[Info]) -> Result<Vec<u8>, Status> {
+    fn make(&self, proc: &Proc, directives: &[Info]) -> Result<Vec<u8>, Status> {
         check_kind(directives)?;
         let token = random::hex::<32>().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         let token = format!("{KIND}:{token}").into_bytes();
@@ -56,7 +111,7 @@ impl Credentials {
     ///
     /// # Errors
     /// `ERR_INVALID_CRED` for one that was not made here, or whose process has ended; as [`make`](Self::make).
-    pub fn judge(&self, token: &[u8], directives: &[Info]) -> Result<Vec<Info>, Status> {
+    fn judge(&self, token: &[u8], directives: &[Info]) -> Result<Vec<Info>, Status> {
         check_kind(directives)?;
         let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = tokens.owners.get(token).ok_or(Status::ERR_INVALID_CRED)?;
@@ -77,10 +132,21 @@ impl Credentials {
     }
 }
 
-/// Looks at the kinds that a caller takes, in a list.
+/// Does what waits for munge's service.
+fn in_a_thread(work: impl FnOnce() + Send + 'static) -> Accepted {
+    start_thread("munge", work).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+    Ok(Answer::Later)
+}
+
+/// The kinds that a caller takes, the best first; none where all will do.
+fn kinds(directives: &[Info]) -> impl Iterator<Item = &str> {
+    let list = directives.find(keys::CRED_TYPE).and_then(|info| info.value.as_str());
+    list.into_iter().flat_map(|list| list.split(',')).map(str::trim)
+}
+
+/// Returns whether tokens are among the kinds that a caller takes.
 fn check_kind(directives: &[Info]) -> Result<(), Status> {
-    let kinds = directives.find(keys::CRED_TYPE).and_then(|info| info.value.as_str());
-    match kinds.is_none_or(|kinds| kinds.split(',').any(|kind| kind.trim() == KIND)) {
+    match kinds(directives).next().is_none() || kinds(directives).any(|kind| kind == KIND) {
         true => Ok(()),
         false => Err(Status::ERR_NOT_SUPPORTED),
     }

@@ -10,6 +10,7 @@
 //! services signal                rank 0 has a signal sent to a shell that it has started, and says what that makes of it
 //! services pull PROGRAM ARGS     rank 0 starts two more processes, and says what each of them has printed
 //! services child                 what a process that was started by `spawn` says: whose it is
+//! services cancel                rank 0 asks for the end of a job that does not listen, and cancels that
 //! services end                   rank 0 has its own job killed
 //! services token                 the last rank says whose the token is that rank 0 was given
 //! services munge                 the same of a credential of munge
@@ -86,6 +87,7 @@ fn main() -> Outcome {
                     control(&client, &nspace, Info::new(keys::JOB_CTRL_SIGNAL, 10))?;
                     say(&ends.recv()?.1.to_string())?;
                 }
+                ["cancel"] => cancel(&client)?,
                 ["end"] => {
                     control(&client, &me.nspace, Info::new(keys::JOB_CTRL_KILL, true))?;
                     // Nothing of it is left to go on.
@@ -215,6 +217,31 @@ fn usage(client: &Client) -> Outcome {
     let often = [Info::new(keys::MONITOR_RESOURCE_RATE, 1u32)];
     let refused = client.process_monitor(&node, Status::SUCCESS, &often).wait().unwrap_err();
     say(&format!("often: {}", refused.status()))
+}
+
+/// The job ends by itself once it has heard of the request, and that has been cancelled.
+fn cancel(client: &Client) -> Outcome {
+    let ends = ends_of_jobs(client)?;
+    let [heard, go] = ["heard", "go"].map(|file| format!("$PMIX_SERVER_TMPDIR/{file}"));
+    let script =
+        format!("trap ': > {heard}.$PMIX_RANK' TERM; : > {go}.$PMIX_RANK; while [ -e {go}.$PMIX_RANK ]; do :; done");
+    let nspace = spawn(client, &["sh", "-c", &script])?;
+    let directory = std::env::var("PMIX_SERVER_TMPDIR")?;
+    let is_there = |file: &str| (0..2).all(|rank| std::path::Path::new(&format!("{directory}/{file}.{rank}")).exists());
+    while !is_there("go") {
+        std::thread::yield_now();
+    }
+    let all = [Proc::new(nspace, Rank::WILDCARD)];
+    let named = [Info::new(keys::JOB_CTRL_ID, "end"), Info::new(keys::JOB_CTRL_TERMINATE, true)];
+    client.job_control(&all, &named).wait()?;
+    while !is_there("heard") {
+        std::thread::yield_now();
+    }
+    let cancel = || client.job_control(&all, &[Info::new(keys::JOB_CTRL_CANCEL, "end")]).wait();
+    cancel()?;
+    let again = cancel().unwrap_err();
+    (0..2).try_for_each(|rank| std::fs::remove_file(format!("{directory}/go.{rank}")))?;
+    say(&format!("again: {}, then {}", again.status(), ends.recv()?.1))
 }
 
 fn checkpoint(client: &Client) -> Outcome {

@@ -1,9 +1,12 @@
 //! Job control: what ranks may do to each other (`PMIx_Job_control`), and to processes of other jobs (`PMIx_Abort`).
 //!
 //! A process whose end is asked for in this way has not failed by ending: the other processes go on.
+use std::time::Instant;
+
 use instanton::data::{Info, InfoList, Proc, Rank, Status, keys};
 use instanton::server::{Completion, Infos};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 /// Action upon processes.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +19,36 @@ pub enum Action {
     Signal(Signal),
     /// Tell them by an event that they are to write a checkpoint of this name.
     Checkpoint(Info),
+    /// Spare those whose end the asker has asked for under this name, or under any, and who have not ended yet.
+    Cancel(Option<String>),
+}
+
+/// Origin of a request, by which it can be cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The process that asks.
+    pub by: Proc,
+    /// Its name for the request (`PMIX_JOB_CTRL_ID`).
+    pub name: Option<String>,
+}
+
+/// Processes that were asked to end.
+#[derive(Debug)]
+pub struct Condemned {
+    /// Time at which those that have not ended are killed.
+    pub at: Instant,
+    /// The processes.
+    pub pids: Vec<Pid>,
+    /// Origin of the request; none where it cannot be cancelled.
+    pub origin: Option<Origin>,
+}
+
+impl Condemned {
+    /// Returns whether a process cancels this, by its name for the request or whatever that is.
+    pub fn is_cancelled(&self, by: &Proc, name: Option<&str>) -> bool {
+        let is_named = |origin: &Origin| name.is_none() || origin.name.as_deref() == name;
+        self.origin.as_ref().is_some_and(|origin| origin.by == *by && is_named(origin))
+    }
 }
 
 /// Job control that a rank asks for, and the way back.
@@ -25,6 +58,8 @@ pub struct Request {
     pub targets: Option<Vec<Proc>>,
     /// The action.
     pub action: Action,
+    /// Origin of the request, where that can be cancelled, or cancels one.
+    pub origin: Option<Origin>,
     /// Answered when it is done.
     pub done: Completion<Infos>,
 }
@@ -48,7 +83,8 @@ impl Request {
             [] => vec![Proc::new(requestor.nspace.clone(), Rank::WILDCARD)],
             named => named.to_vec(),
         });
-        Ok(Self { targets, action, done })
+        let name = directives.find(keys::JOB_CTRL_ID).and_then(|info| info.value.as_str()).map(str::to_owned);
+        Ok(Self { targets, action, origin: Some(Origin { by: requestor.clone(), name }), done })
     }
 }
 
@@ -59,13 +95,13 @@ impl Request {
     /// As [`read`](Self::read).
     pub fn of_session(directives: &[Info], done: Completion<Infos>) -> Result<Self, Status> {
         let action = directives.iter().find_map(session_action).unwrap_or(Err(Status::ERR_NOT_SUPPORTED))?;
-        Ok(Self { targets: None, action, done })
+        Ok(Self { targets: None, action, origin: None, done })
     }
 
     /// The end of processes, for a rank that asks for it by an abort.
     pub fn end(targets: Vec<Proc>, done: Completion<()>) -> Self {
         let done = Completion::new(|result: Result<Infos, Status>| done.complete(result.map(drop)));
-        Self { targets: Some(targets), action: Action::Terminate, done }
+        Self { targets: Some(targets), action: Action::Terminate, origin: None, done }
     }
 }
 
@@ -110,6 +146,7 @@ fn action(directive: &Info) -> Option<Result<Action, Status>> {
         keys::JOB_CTRL_PAUSE => wanted(Action::Signal(Signal::SIGSTOP)),
         keys::JOB_CTRL_RESUME => wanted(Action::Signal(Signal::SIGCONT)),
         keys::JOB_CTRL_SIGNAL => Some(signal_in(directive)),
+        keys::JOB_CTRL_CANCEL => Some(Ok(Action::Cancel(directive.value.as_str().map(str::to_owned)))),
         _ => None,
     }
 }
@@ -117,7 +154,7 @@ fn action(directive: &Info) -> Option<Result<Action, Status>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use instanton::data::Nspace;
+    use instanton::data::{Nspace, Value};
 
     #[test]
     fn directives_are_read() {
@@ -138,12 +175,20 @@ mod tests {
         assert_eq!(read(&[ckpt(), set(keys::JOB_CTRL_CHECKPOINT_EVENT)]), Ok(Action::Checkpoint(ckpt())));
         let by_signal = Info::new(keys::JOB_CTRL_CHECKPOINT_SIGNAL, 12);
         assert_eq!(read(&[by_signal, ckpt()]), Ok(Action::Signal(Signal::SIGUSR2)));
+        let cancel = |name: Value| read(&[Info { value: name, ..Info::new(keys::JOB_CTRL_CANCEL, "") }]);
+        assert_eq!(cancel(Value::string("x")), Ok(Action::Cancel(Some("x".into()))));
+        assert_eq!(cancel(Value::String(None)), Ok(Action::Cancel(None)));
         let session = |directive| {
             Request::of_session(&[directive], Completion::new(|_| ())).map(|request| (request.targets, request.action))
         };
         assert_eq!(session(set(keys::SESSION_PAUSE)), Ok((None, Action::Signal(Signal::SIGSTOP))));
         assert_eq!(session(set(keys::SESSION_TERMINATE)), Ok((None, Action::Terminate)));
         assert_eq!(session(set(keys::SESSION_EXTEND)), Err(Status::ERR_NOT_SUPPORTED));
+        let origin = Some(Origin { by: me.clone(), name: Some("x".into()) });
+        let condemned = Condemned { at: Instant::now(), pids: Vec::new(), origin };
+        let other = Proc::new(me.nspace.clone(), Rank(0));
+        let cancels = [(&me, Some("x")), (&me, None), (&me, Some("y")), (&other, Some("x")), (&other, None)];
+        assert_eq!(cancels.map(|(by, name)| condemned.is_cancelled(by, name)), [true, true, false, false, false]);
         assert!(wants_nothing(&[]) && wants_nothing(&[set(keys::JOB_CTRL_PREEMPTIBLE), Info::new(keys::USERID, 0u32)]));
         assert!(!wants_nothing(&[set(keys::JOB_CTRL_PREEMPTIBLE), set(keys::JOB_CTRL_KILL)]));
     }

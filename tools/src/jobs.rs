@@ -393,11 +393,20 @@ impl Jobs {
 
     /// The end of these processes is asked for.
     pub fn dismiss(&mut self, pids: &[Pid]) {
+        self.set_dismissed(pids, true);
+    }
+
+    /// The end of these processes is not asked for any more.
+    pub fn take_back(&mut self, pids: &[Pid]) {
+        self.set_dismissed(pids, false);
+    }
+
+    fn set_dismissed(&mut self, pids: &[Pid], is: bool) {
         for pid in pids {
             if let Some((job, rank)) = self.by_pid.get(pid).copied()
                 && let Some(process) = self.process_mut(job, rank)
             {
-                process.is_dismissed = true;
+                process.is_dismissed = is;
             }
         }
     }

@@ -2,10 +2,11 @@
 mod common;
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::{Ended, Job, ends, numbers, run};
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::getuid;
 
 /// Cargo builds the examples beside the command whenever it runs all tests.
 fn services() -> String {
@@ -99,6 +100,23 @@ fn a_token_of_one_rank_is_known_to_be_its_own() {
     assert_prints(&["token"], &["PMIX_SUCCESS: of rank Some(0); forged: PMIX_ERR_INVALID_CRED"]);
 }
 
+/// In a machine of its own, as far as files and processes go, on which munge runs.
+#[test]
+fn a_credential_of_munge_says_whose_it_is_once_where_munge_runs() {
+    let script = "mount -t tmpfs none /run && mkdir -p /run/munge && command -v munged > /dev/null || exit 99
+        cd /run && head -c 128 /dev/urandom > key && chmod 600 key || exit 99
+        munged --force --key-file=/run/key --pid-file=/run/pid --log-file=/run/log --seed-file=/run/seed || exit 99
+        echo ready; TMPDIR=/run exec \"$0\" run -n 2 \"$1\" munge";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "-p", "-f", "--mount-proc", "sh", "-c", script, env!("CARGO_BIN_EXE_instanton"), &services()]);
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) if output.stdout.starts_with(b"ready\n") => output,
+        other => return println!("SKIPPED a_credential_of_munge: it takes root, unshare and munged: {other:?}"),
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said, format!("ready\nMUNGE:: of user Some({}), then PMIX_ERR_INVALID_CRED\n", getuid()), "{output:?}");
+}
+
 #[test]
 fn applications_are_in_process_sets_that_collectives_and_groups_take_for_their_members() {
     let program = services();
@@ -136,6 +154,11 @@ fn the_use_of_the_machine_is_told() {
 #[test]
 fn a_checkpoint_is_asked_for_by_an_event() {
     assert_prints(&["checkpoint"], &["checkpoint Some(\"c1\")"]);
+}
+
+#[test]
+fn a_request_to_end_can_be_cancelled_by_who_has_made_it() {
+    assert_prints(&["cancel"], &["again: PMIX_ERR_NOT_FOUND, then PMIX_SUCCESS"]);
 }
 
 #[test]

@@ -24,7 +24,8 @@ impl Running {
                 strangers.exited(stranger);
             }
             self.asked.remove(&pid);
-            self.condemned.iter_mut().for_each(|(_, pids)| pids.retain(|condemned| *condemned != pid));
+            self.condemned.iter_mut().for_each(|condemned| condemned.pids.retain(|other| *other != pid));
+            self.condemned.retain(|condemned| !condemned.pids.is_empty());
             self.callers.values_mut().for_each(|caller| _ = caller.asked.remove(&pid));
             self.ended(pid, End::of(status), pmix);
         }

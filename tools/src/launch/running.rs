@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use instanton::data::Status;
+use instanton::data::{Proc, Status};
 use instanton::launch::{Lacks, programs};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -26,7 +26,7 @@ use super::stage::{GRACE, LINGER, ROUND, Stage};
 use super::start::Starter;
 use crate::allocation::Allocations;
 use crate::args::Run;
-use crate::control::Action;
+use crate::control::{Action, Condemned, Origin};
 use crate::event::Event;
 use crate::job::{Job, StreamOptions};
 use crate::jobs::{Jobs, Restart};
@@ -53,8 +53,8 @@ pub(super) struct Running {
     pub(super) stage: Stage,
     /// Processes that were sent SIGTERM because the run ends.
     pub(super) asked: HashSet<Pid>,
-    /// Processes that were sent SIGTERM because a rank wanted that, and the time at which they are killed.
-    pub(super) condemned: VecDeque<(Instant, Vec<Pid>)>,
+    /// Processes that were sent SIGTERM because a rank wanted that.
+    pub(super) condemned: VecDeque<Condemned>,
     /// Jobs whose time is limited, and when it is over.
     pub(super) limits: Vec<(Instant, u32)>,
     /// Time at which the stage is over by itself.
@@ -211,6 +211,11 @@ impl Running {
 
     /// Does to processes what a rank asks for.
     pub(super) fn control(&mut self, request: control::Request) {
+        if let (Action::Cancel(name), Some(origin)) = (&request.action, &request.origin) {
+            let is_known = self.spare(&origin.by, name.as_deref());
+            let answer = if is_known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) };
+            return request.done.complete(answer);
+        }
         let pids = match &request.targets {
             Some(named) => self.jobs.named(named),
             None => Some(self.jobs.running().collect()),
@@ -223,28 +228,42 @@ impl Running {
                 self.jobs.dismiss(&pids);
                 signal(&pids, Signal::SIGKILL);
             }
-            Action::Terminate => self.terminate(pids),
+            Action::Terminate => self.condemn(pids, request.origin),
             Action::Signal(number) => signal(&pids, number),
             // The server's business, and done before.
-            Action::Checkpoint(_) => {}
+            Action::Checkpoint(_) | Action::Cancel(_) => {}
         }
         request.done.complete(Ok((Status::SUCCESS, Vec::new())));
     }
 
     /// Asks processes to end, and kills those that do not.
     pub(super) fn terminate(&mut self, pids: Vec<Pid>) {
+        self.condemn(pids, None);
+    }
+
+    /// A process cancels what it has asked for. Returns whether there was such a thing.
+    fn spare(&mut self, by: &Proc, name: Option<&str>) -> bool {
+        let all = std::mem::take(&mut self.condemned).into_iter();
+        let (spared, kept): (VecDeque<_>, VecDeque<_>) = all.partition(|condemned| condemned.is_cancelled(by, name));
+        self.condemned = kept;
+        spared.iter().for_each(|condemned| self.jobs.take_back(&condemned.pids));
+        !spared.is_empty()
+    }
+
+    /// The same for a request that may be cancelled.
+    fn condemn(&mut self, pids: Vec<Pid>, origin: Option<Origin>) {
         self.jobs.dismiss(&pids);
         signal(&pids, Signal::SIGTERM);
         // For a process that is stopped and would not get it.
         signal(&pids, Signal::SIGCONT);
-        self.condemned.push_back((Instant::now() + GRACE, pids));
+        self.condemned.push_back(Condemned { at: Instant::now() + GRACE, pids, origin });
     }
 
     /// Acts on what happens until nothing more can.
     pub(super) fn attend(&mut self, happening: &Receiver<Event>, pmix: &Pmix) {
         self.proceed(pmix);
         while self.has_children || self.printing > 0 || self.stays() || !self.callers.is_empty() {
-            let condemned = self.condemned.front().map(|(at, _)| *at);
+            let condemned = self.condemned.front().map(|condemned| condemned.at);
             let limit = self.limits.iter().map(|(at, _)| *at).min();
             let restart = self.restarts.iter().map(|restart| restart.at).min();
             let callers = self.callers.values().filter_map(|caller| caller.next).min();
@@ -263,7 +282,7 @@ impl Running {
                 // Nobody is left to kill: it is the reader of our output that keeps us waiting.
                 Ok(Event::Signal(signal)) if self.insists(signal) && !self.has_children => return,
                 Ok(Event::Spawn(request)) => self.spawn(request, pmix),
-                Ok(Event::Control(control::Request { targets, action: Action::Checkpoint(name), done })) => {
+                Ok(Event::Control(control::Request { targets, action: Action::Checkpoint(name), done, .. })) => {
                     let targets = targets.unwrap_or_default();
                     let known = self.jobs.named(&targets).is_some();
                     known.then(|| pmix.checkpoint(targets, name));
@@ -415,9 +434,9 @@ impl Running {
         pmix.expire(now);
         self.restart(now, pmix);
         self.explain_what_is_due(now, pmix);
-        while self.condemned.front().is_some_and(|(at, _)| *at <= now) {
-            let Some((_, pids)) = self.condemned.pop_front() else { break };
-            signal(&pids, Signal::SIGKILL);
+        while self.condemned.front().is_some_and(|condemned| condemned.at <= now) {
+            let Some(condemned) = self.condemned.pop_front() else { break };
+            signal(&condemned.pids, Signal::SIGKILL);
         }
         self.callers_wait_no_more(now, pmix);
         for (_, number) in self.limits.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {

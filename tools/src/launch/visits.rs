@@ -63,7 +63,8 @@ impl Running {
             Some(Ok(signal)) => Action::Signal(signal),
             Some(Err(_)) => return Err("it is no signal".to_owned()),
         };
-        self.control(Request { targets: Some(vec![all]), action, done: Completion::new(|_: Result<_, Status>| ()) });
+        let done = Completion::new(|_: Result<_, Status>| ());
+        self.control(Request { targets: Some(vec![all]), action, origin: None, done });
         Ok(())
     }
 

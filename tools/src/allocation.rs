@@ -74,7 +74,8 @@ impl Allocations {
         node: &str,
         free: u64,
     ) -> Result<Vec<Info>, Status> {
-        if data.iter().any(|info| info.is_required() && !SERVED.iter().any(|key| info.key == *key)) {
+        let is_known = [ALLOC_NEW, ALLOC_EXTEND, ALLOC_RELEASE].contains(&directive);
+        if !is_known || data.iter().any(|info| info.is_required() && !SERVED.iter().any(|key| info.key == *key)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let number = |key| data.find(key).map(|info| info.value.as_u64().ok_or(Status::ERR_BAD_PARAM)).transpose();
@@ -107,13 +108,12 @@ impl Allocations {
             ALLOC_NEW if self.held.values().filter(|(holder, _)| holder == owner).count() >= MOST => {
                 return Err(Status::ERR_OUT_OF_RESOURCE);
             }
-            ALLOC_NEW => {
+            _ => {
                 self.last += 1;
                 let name = format!("{}.{}", owner.nspace, self.last);
                 self.held.insert(name.clone(), (owner.clone(), slots));
                 (name, slots)
             }
-            _ => return Err(Status::ERR_NOT_SUPPORTED),
         };
         let request = data.find(keys::ALLOC_REQ_ID).cloned();
         let said = [
@@ -157,6 +157,9 @@ mod tests {
             (Info::new(keys::ALLOC_MEM_SIZE, Value::Float(1.0)).required(), Status::ERR_NOT_SUPPORTED),
         ] {
             assert_eq!(ask(&mut all, &b, ALLOC_NEW, &[wish]), Err(status));
+        }
+        for unknown in [0, 77] {
+            assert_eq!(ask(&mut all, &b, unknown, &[cpus(100)]), Err(Status::ERR_NOT_SUPPORTED));
         }
         ask(&mut all, &b, ALLOC_NEW, &[]).unwrap();
         assert_eq!(all.slots(), 1);

@@ -22,7 +22,7 @@ export! {
         }
     }
 
-    /// Nonblocking form of `PMIx_Fence`: by a server, and so not without one. `cbfunc` may be NULL.
+    /// Nonblocking form of `PMIx_Fence`: by a server, and so not without one. Without `cbfunc` it is refused.
     fn PMIx_Fence_nb(
         procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize, cbfunc: Option<OpFn>,
         cbdata: *mut c_void,
@@ -31,6 +31,8 @@ export! {
         if client.is_alone() {
             return Err(Status::ERR_UNREACH);
         }
+        // "The function will return an error if a NULL callback function is given" (Standard 2.1, 5.2.3).
+        cbfunc.ok_or(Status::ERR_BAD_PARAM)?;
         let (procs, info) = (participants(procs, nprocs)?, many::<_, Info>(info, ninfo)?);
         told(client.fence(&procs, &info).then(callbacks::op(cbfunc, cbdata)))
     }

@@ -95,6 +95,7 @@ static int rank(bool dies, bool refused) {
     pmix_info_t collect;
     OK(PMIx_Info_load(&collect, "pmix.collect", NULL, PMIX_BOOL));
     int met = 0;
+    CHECK(PMIx_Fence_nb(NULL, 0, NULL, 0, NULL, NULL) == PMIX_ERR_BAD_PARAM);
     OK(PMIx_Fence_nb(NULL, 0, &collect, 1, fenced, &met));
     until(&met, 1);
 

@@ -5,7 +5,7 @@
 //! come before it waits. When its server dies, it waits no longer.
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::data::{DataRange, Info, Proc, Rank, Status, Value, keys};
+use crate::data::{DataRange, Info, Proc, Rank, Status, keys};
 use crate::oneshot;
 use crate::store::Question;
 use crate::trace;
@@ -14,16 +14,6 @@ use super::{Client, Handler, InitError};
 
 /// Place at which such a process stops, as its host is told.
 const PLACE: &str = "pmix-init";
-
-/// Returns whether a process is among those that are to stop: all, one rank, or a list of such.
-fn means(who: &Value, me: &Proc) -> bool {
-    match who {
-        Value::Bool(all) => *all,
-        Value::Proc(proc) => proc.matches(me),
-        Value::DataArray(list) => list.items().iter().any(|who| means(who, me)),
-        other => other.as_rank().is_some_and(|rank| rank == Rank::WILDCARD || rank == me.rank),
-    }
-}
 
 impl Client {
     /// Waits for a debugger, where whoever has started this job wants that of this process.
@@ -39,7 +29,7 @@ impl Client {
         let job = Proc::new(self.proc().nspace.clone(), Rank::WILDCARD);
         let here = [Info::new(keys::OPTIONAL, true)];
         match self.get(&job, keys::DEBUG_STOP_IN_INIT, &here) {
-            Ok(who) if means(&who, self.proc()) => {}
+            Ok(who) if who.chooses(self.proc()) => {}
             _ => return Ok(()),
         }
         let lost = || InitError::NotAvailable("the server is gone, and with it the debugger's word".into());
@@ -61,25 +51,5 @@ impl Client {
         let is_released = released.recv() == Some(true);
         let _ = self.deregister_event_handler(handler).then(|_| ());
         if is_released { Ok(()) } else { Err(lost()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::{DataArray, Nspace};
-
-    #[test]
-    fn who_is_to_stop_is_said_in_several_ways() {
-        let me = Proc::new(Nspace::new("job@1").unwrap(), Rank(2));
-        let all = Proc::new(me.nspace.clone(), Rank::WILDCARD);
-        let ranks = |ranks: &[u32]| Value::DataArray(DataArray::of(ranks.iter().map(|rank| Rank(*rank))));
-        for who in [true.into(), Rank(2).into(), Rank::WILDCARD.into(), Value::Uint32(2), all.into(), ranks(&[0, 2])] {
-            assert!(means(&who, &me), "{who:?}");
-        }
-        let other = Proc::new(Nspace::new("job@2").unwrap(), Rank(2));
-        for who in [false.into(), Rank(0).into(), other.into(), ranks(&[0, 1]), Value::from("2")] {
-            assert!(!means(&who, &me), "{who:?}");
-        }
     }
 }

@@ -68,6 +68,17 @@ impl Value {
         }
     }
 
+    /// Returns whether a process is among those that this chooses of a job: all, by true; one, by its name or its rank;
+    /// or a list of such.
+    pub fn chooses(&self, proc: &Proc) -> bool {
+        match self {
+            Value::Bool(all) => *all,
+            Value::Proc(chosen) => chosen.matches(proc),
+            Value::DataArray(list) => list.items().iter().any(|chosen| chosen.chooses(proc)),
+            other => other.as_rank().is_some_and(|rank| rank == Rank::WILDCARD || rank == proc.rank),
+        }
+    }
+
     /// A rank: of a PROC_RANK, or any number that can be one.
     pub fn as_rank(&self) -> Option<Rank> {
         self.as_u32().map(Rank)
@@ -201,5 +212,25 @@ impl From<&[u8]> for Value {
 impl From<Vec<Info>> for Value {
     fn from(items: Vec<Info>) -> Self {
         Value::infos(items)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Nspace;
+
+    #[test]
+    fn processes_are_chosen_in_several_ways() {
+        let me = Proc::new(Nspace::new("job@1").unwrap(), Rank(2));
+        let all = Proc::new(me.nspace.clone(), Rank::WILDCARD);
+        let ranks = |ranks: &[u32]| Value::DataArray(DataArray::of(ranks.iter().map(|rank| Rank(*rank))));
+        for who in [true.into(), Rank(2).into(), Rank::WILDCARD.into(), Value::Uint32(2), all.into(), ranks(&[0, 2])] {
+            assert!(who.chooses(&me), "{who:?}");
+        }
+        let other = Proc::new(Nspace::new("job@2").unwrap(), Rank(2));
+        for who in [false.into(), Rank(0).into(), other.into(), ranks(&[0, 1]), Value::from("2")] {
+            assert!(!who.chooses(&me), "{who:?}");
+        }
     }
 }

@@ -22,6 +22,8 @@ pub mod birth;
 pub mod cell;
 #[cfg(feature = "server")]
 pub mod directory;
+#[cfg(feature = "server")]
+pub mod exec_stop;
 pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod headroom;

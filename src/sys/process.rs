@@ -13,6 +13,8 @@ use nix::sys::time::TimeValLike;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getegid, geteuid};
 
+use super::exec_stop;
+
 /// Returns the processor time that this thread has taken so far.
 pub fn thread_time() -> Duration {
     // It fails for nobody who asks for itself.
@@ -121,6 +123,11 @@ pub fn await_child() -> io::Result<i32> {
     loop {
         // SAFETY: waitid writes to `news`, which outlives the call, and nowhere else.
         if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut news, libc::WEXITED | libc::WNOWAIT) } == 0 {
+            if !exec_stop::is_end(&news) {
+                // Such a stop of one that is traced is shown as well.
+                exec_stop::await_birth();
+                continue;
+            }
             // SAFETY: what waitid has written is of a child, whose id it has.
             return Ok(unsafe { news.si_pid() });
         }
@@ -218,5 +225,20 @@ mod tests {
         let end = watch_child(other.id() as i32).unwrap();
         signal_group(&end, other.id() as i32, Signal::SIGKILL);
         assert_eq!(other.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn who_waits_for_ends_sees_none_before_there_is_one() {
+        let stopped = || exec_stop::spawn(&mut Command::new("true")).unwrap();
+        let mut children: Vec<_> = (0..20).map(|_| stopped()).collect();
+        // Other tests have children, too: what is seen must have ended, whoever it is.
+        let waiter = std::thread::spawn(await_child);
+        let mut more = stopped();
+        children.iter_mut().for_each(|child| child.kill().unwrap());
+        let ended = waiter.join().unwrap().unwrap();
+        assert_ne!(ended, more.id() as i32);
+        children.iter_mut().for_each(|child| assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL)));
+        more.kill().unwrap();
+        more.wait().unwrap();
     }
 }

@@ -23,6 +23,14 @@ pub struct Abort {
     pub done: Completion<()>,
 }
 
+/// Leave of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    Taken,
+    /// It was lost.
+    None,
+}
+
 /// Event of a run.
 #[derive(Debug)]
 pub enum Event {
@@ -34,8 +42,10 @@ pub enum Event {
     Stopped(Proc, Option<Info>),
     /// A process attaches as a tool.
     ToolCame(Pid),
-    /// A tool is gone.
-    ToolGone(Proc),
+    /// A tool is gone, and has taken its leave or not.
+    ToolGone(Proc, Leave),
+    /// A debugger's word that ranks are to go on, those that it names or all.
+    Released(Option<Vec<Proc>>),
     /// A rank asks for the end of its job.
     Abort(Abort),
     /// A rank spawns another job.

@@ -7,12 +7,12 @@
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use instanton::data::{App, Channels, DataRange, Info, InfoList, Nspace, Proc, Query, Status, Text, Value, keys};
+use instanton::data::{App, Channels, DataRange, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, PublishedData};
 use nix::unistd::Pid;
 
 use crate::credentials::Credentials;
-use crate::event::{Abort, Event};
+use crate::event::{Abort, Event, Leave};
 use crate::job::SESSION;
 use crate::record::Record;
 use crate::say::say;
@@ -31,7 +31,9 @@ pub const SUPPORTED: [(&str, &str); 13] = [
          PMIX_FWD_STDOUT PMIX_FWD_STDERR PMIX_STDIN_TGT PMIX_TAG_OUTPUT PMIX_TIMESTAMP_OUTPUT \
          PMIX_MERGE_STDERR_STDOUT PMIX_OUTPUT_TO_FILE PMIX_OUTPUT_TO_DIRECTORY PMIX_NOTIFY_COMPLETION \
          PMIX_COSPAWN_APP PMIX_NON_PMI PMIX_INDEX_ARGV PMIX_TIMEOUT PMIX_SPAWN_TIMEOUT PMIX_JOB_TIMEOUT PMIX_PSET_NAME \
-         PMIX_DEBUG_STOP_IN_INIT PMIX_DEBUG_STOP_IN_APP",
+         PMIX_DEBUG_STOP_ON_EXEC PMIX_DEBUG_STOP_IN_INIT PMIX_DEBUG_STOP_IN_APP \
+         PMIX_DEBUGGER_DAEMONS PMIX_DEBUG_TARGET PMIX_DEBUG_JOB PMIX_DEBUG_DAEMONS_PER_NODE \
+         PMIX_DEBUG_DAEMONS_PER_PROC",
     ),
     (
         "query",
@@ -108,7 +110,7 @@ impl Host for Launcher {
 
     fn client_finalized(&self, proc: &Proc, _: Completion<()>) -> Accepted {
         let proc = proc.clone();
-        self.tell(if self.is_rank(&proc) { Event::Finalized(proc) } else { Event::ToolGone(proc) })
+        self.tell(if self.is_rank(&proc) { Event::Finalized(proc) } else { Event::ToolGone(proc, Leave::Taken) })
     }
 
     /// Ends the caller's job where it names nobody, or all of that. Processes that are named are ended as by job control,
@@ -151,7 +153,8 @@ impl Host for Launcher {
     }
 
     fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
-        let request = spawn::Request { parent: proc.clone(), info: job_info.to_vec(), apps: apps.to_vec(), done };
+        let request =
+            spawn::Request { parent: proc.clone(), info: job_info.to_vec(), apps: apps.to_vec(), daemons: None, done };
         self.ask(Event::Spawn(request))
     }
 
@@ -173,9 +176,22 @@ impl Host for Launcher {
         DONE
     }
 
-    /// No process lives beyond this node; but one that waits for a debugger says so to its launcher.
-    fn notify_event(&self, status: Status, source: &Proc, _: DataRange, info: &[Info], _: Completion<()>) -> Accepted {
+    /// No process lives beyond this node; but one that waits for a debugger says so to its launcher, and debuggers
+    /// release what it has left stopped.
+    fn notify_event(
+        &self,
+        status: Status,
+        source: &Proc,
+        range: DataRange,
+        info: &[Info],
+        _: Completion<()>,
+    ) -> Accepted {
         match status {
+            Status::DEBUGGER_RELEASE => self.tell(Event::Released(match range {
+                DataRange::NAMESPACE => Some(vec![Proc::new(source.nspace.clone(), Rank::WILDCARD)]),
+                DataRange::CUSTOM => info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| info.value.as_procs()),
+                _ => None,
+            })),
             Status::READY_FOR_DEBUG => self.tell(Event::Stopped(source.clone(), info.find(keys::BREAKPOINT).cloned())),
             _ => DONE,
         }
@@ -261,7 +277,7 @@ impl Host for Launcher {
     /// begun.
     fn client_lost(&self, proc: &Proc, _: Status) {
         if !self.is_rank(proc) {
-            let _ = self.tell(Event::ToolGone(proc.clone()));
+            let _ = self.tell(Event::ToolGone(proc.clone(), Leave::None));
         }
     }
 

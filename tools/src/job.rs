@@ -13,6 +13,8 @@ use anyhow::{Context, Result};
 use instanton::data::{Info, Nspace, Proc, Rank};
 use instanton::launch::{App, AppSpec};
 
+use crate::debugger::daemons::Daemons;
+use crate::debugger::stops::Stops;
 use crate::files::Source;
 use crate::nodes;
 use crate::random;
@@ -52,6 +54,10 @@ pub struct Job {
     pub session: Session,
     /// Its parent's wishes for its streams.
     pub wants: StreamOptions,
+    /// The daemons of a debugger that it is, if it is that.
+    pub daemons: Option<Daemons>,
+    /// Places at which its ranks stop for a debugger.
+    pub stops: Stops,
     /// Its rules for failures of its processes.
     pub survival: Survival,
     /// True if it is a job apart from the one that has started it.
@@ -152,6 +158,8 @@ impl Job {
             nodes: run.nodes,
             session: run.session,
             wants: StreamOptions::default(),
+            daemons: None,
+            stops: Stops::default(),
             survival: Survival::default(),
             is_apart: false,
             is_independent: false,
@@ -276,7 +284,7 @@ impl Job {
 
     /// Returns whether ranks have to share processors.
     pub fn is_oversubscribed(&self) -> bool {
-        self.before + self.size() > self.slots
+        self.daemons.is_none() && self.before + self.size() > self.slots
     }
 
     /// Returns a number of each application, as one text.

@@ -2,14 +2,14 @@
 //!
 //! The first job stays until the end of the run. One that a rank has started is forgotten when its last process has
 //! ended, so that a run may start any number of jobs, one after the other.
+mod held;
+mod table;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use instanton::data::constants::proc_state::{
-    PROC_STATE_ABORTED_BY_SIG, PROC_STATE_CONNECTED, PROC_STATE_KILLED_BY_CMD, PROC_STATE_RUNNING,
-    PROC_STATE_TERM_NON_ZERO, PROC_STATE_TERMINATED,
-};
-use instanton::data::{Nspace, Proc, ProcInfo, Rank, Status, Text};
+use instanton::data::{Nspace, Proc, Rank, Status};
 use instanton::internal::wall_clock;
 use instanton::launch::MOST_RANKS;
 use nix::unistd::Pid;
@@ -32,6 +32,8 @@ struct Process {
     is_lost: bool,
     /// It has failed and is to be started anew.
     is_awaited: bool,
+    /// It was left stopped for a debugger, and nobody has let it go.
+    is_held: bool,
     /// It has called Init at least once since it was started.
     has_come: bool,
     /// Ends in a row without Init.
@@ -50,6 +52,8 @@ pub struct LiveJob {
     pub root: u32,
     /// Start of it, in seconds since 1970.
     pub since: u64,
+    /// The file of each application's program, once they are started.
+    programs: Vec<PathBuf>,
     /// The failure that has ended it, if one has.
     failure: Option<Status>,
     /// True if it has taken longer than it may.
@@ -129,7 +133,10 @@ impl Jobs {
             Some(parent) => self.number(&parent.nspace).map_or(1, |number| self.root(number)),
         };
         let since = wall_clock::since_1970().as_secs();
-        self.live.insert(job.number, LiveJob { job, tells, root, since, failure: None, is_late: false, ranks });
+        self.live.insert(
+            job.number,
+            LiveJob { job, tells, root, since, programs: Vec::new(), failure: None, is_late: false, ranks },
+        );
     }
 
     /// The job on whose command line a job depends.
@@ -173,9 +180,10 @@ impl Jobs {
     }
 
     /// The number of the next job, and how many ranks come before its own on this node; none when no more can be
-    /// numbered.
+    /// numbered. Daemons of debuggers do not count.
     pub fn next(&self, ranks: u32) -> Option<(u32, u32)> {
-        let before = self.live.values().map(|live| live.job.before + live.job.size()).max().unwrap_or(0);
+        let counted = self.live.values().filter(|live| live.job.daemons.is_none());
+        let before = counted.map(|live| live.job.before + live.job.size()).max().unwrap_or(0);
         (u64::from(before) + u64::from(ranks) <= u64::from(MOST_RANKS)).then_some((self.last + 1, before))
     }
 
@@ -186,7 +194,8 @@ impl Jobs {
 
     /// Returns the number of slots of the session that no rank of a job holds.
     pub fn free_slots(&self) -> u32 {
-        self.first().universe().saturating_sub(self.size())
+        let holding = self.live.values().filter(|live| live.job.daemons.is_none());
+        self.first().universe().saturating_sub(holding.map(|live| live.job.size()).sum())
     }
 
     /// Returns whether some process that was started has not ended.
@@ -208,8 +217,10 @@ impl Jobs {
 
     /// A rank was started.
     pub fn started(&mut self, job: u32, rank: u32, pid: Pid) {
-        if let Some(process) = self.process_mut(job, rank) {
-            *process = Process { pid: Some(pid), early_deaths: process.early_deaths, ..Process::default() };
+        let Some(live) = self.live.get_mut(&job) else { return };
+        let is_held = live.job.stops.is_on_exec(&live.job.proc(rank));
+        if let Some(process) = live.ranks.get_mut(rank as usize) {
+            *process = Process { pid: Some(pid), is_held, early_deaths: process.early_deaths, ..Process::default() };
             self.by_pid.insert(pid, (job, rank));
         }
     }
@@ -220,6 +231,7 @@ impl Jobs {
         let process = self.process_mut(number, proc.rank.0)?;
         process.is_initialised = is;
         if is {
+            process.is_held = false;
             (process.has_come, process.early_deaths) = (true, 0);
         }
         process.pid
@@ -337,11 +349,6 @@ impl Jobs {
     /// The number of a namespace.
     pub fn number(&self, nspace: &Nspace) -> Option<u32> {
         self.live.values().find(|live| live.job.nspace == *nspace).map(|live| live.job.number)
-    }
-
-    /// Returns the process that has started the job of a process, unless that is the run's own.
-    pub fn parent(&self, proc: &Proc) -> Option<&Proc> {
-        self.live.get(&self.number(&proc.nspace)?)?.job.parent.as_ref()
     }
 
     /// Every process that runs, with its job and rank.
@@ -464,41 +471,13 @@ impl LiveJob {
             () => "running",
         }
     }
-
-    /// A line of the process table for each rank.
-    pub fn table(&self) -> impl Iterator<Item = ProcInfo> {
-        let text = |text: &[u8]| Text::new(text).ok();
-        self.job.ranks().zip(&self.ranks).map(move |((rank, app), process)| ProcInfo {
-            proc: self.job.proc(rank),
-            hostname: text(self.job.node_name(rank).as_bytes()),
-            executable: text(app.spec.program.as_encoded_bytes()),
-            pid: process.pid.map_or(0, Pid::as_raw),
-            exit_code: match process.end {
-                Some(End::Code(code)) => code,
-                _ => 0,
-            },
-            state: process.state(),
-        })
-    }
-}
-
-impl Process {
-    fn state(&self) -> u8 {
-        match self.end {
-            None if self.is_initialised => PROC_STATE_CONNECTED,
-            None => PROC_STATE_RUNNING,
-            Some(End::Code(0)) => PROC_STATE_TERMINATED,
-            Some(_) if self.is_dismissed => PROC_STATE_KILLED_BY_CMD,
-            Some(End::Signal(_)) => PROC_STATE_ABORTED_BY_SIG,
-            Some(End::Code(_)) => PROC_STATE_TERM_NON_ZERO,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::session::Session;
+    use instanton::data::constants::proc_state::PROC_STATE_KILLED_BY_CMD;
     use instanton::launch::AppSpec;
 
     fn jobs() -> Jobs {

@@ -5,6 +5,7 @@
 //! the guardian's link, and the two that forward output.
 mod caller;
 mod callers;
+mod debugging;
 mod ends;
 mod explain;
 mod failures;
@@ -81,7 +82,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
         Some(_) => Ok(plan::of_nothing(arguments.up.slots)),
         None => plan::of(run, &job::node_name()?, found),
     };
-    let Plan { mut specs, psets, placement, slots, seats, options } = match planned {
+    let Plan { mut specs, psets, placement, slots, seats, stops, options } = match planned {
         Ok(plan) => plan,
         Err(line) => {
             say(&line);
@@ -103,6 +104,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
     job.psets = psets;
     job.wants.input = run.output.stdin.target();
     job.survival = run.survival.survival();
+    job.stops = stops;
     start::make_room(job.size(), job.nodes.len(), 1)?;
     let ((out, fed_out), (err, fed_err)) = (output::feed()?, output::feed()?);
     let streams = Streams {
@@ -130,7 +132,7 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
             report::write(place, &address).context("cannot report the address")?;
         }
         running.print([fed_out, fed_err])?;
-        running.start_first(&programs, run.general.spawn_timeout, &pmix)?;
+        running.start_first(&programs, run.general.spawn_timeout, run.proctable(), &pmix)?;
         running.streams.copies.serve(None)?;
         running.open_door(name)?;
         running.attend(&happening, &pmix);

@@ -13,6 +13,7 @@ mod children;
 mod choice;
 mod control;
 mod credentials;
+mod debugger;
 mod doctor;
 mod environment;
 mod event;

@@ -4,11 +4,14 @@
 use std::time::Instant;
 
 use instanton::data::constants::proc_state::PROC_STATE_UNTERMINATED;
-use instanton::data::{DataArray, DataType, Info, Key, Proc, ProcInfo, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{
+    DataArray, DataType, Info, InfoList, Key, Proc, ProcInfo, Query, Rank, Status, Text, Value, keys,
+};
 use instanton::server::{Completion, Infos};
 use nix::unistd::Pid;
 
 use crate::allocation::Allocations;
+use crate::debugger::{daemons, stops};
 use crate::jobs::{Jobs, LiveJob};
 use crate::{spawn, usage};
 
@@ -30,6 +33,7 @@ impl Request {
         if self.queries.iter().flat_map(|query| &query.qualifiers).any(is_unserved) {
             return self.done.complete(Err(Status::ERR_NOT_SUPPORTED));
         }
+        let asker = &self.asker;
         let infos = self.queries.iter().flat_map(|query| {
             let live = query.about(&self.asker).and_then(|about| jobs.get(jobs.number(&about.nspace)?));
             let rank = query.about(&self.asker).map(|about| about.rank);
@@ -43,6 +47,7 @@ impl Request {
                     keys::QUERY_AVAILABLE_SLOTS => free_slots(jobs, allocations),
                     keys::QUERY_MEMORY_USAGE => usage::memory(&pids(live?, rank?), query)?,
                     keys::PROC_PID => Value::Pid(pids(live?, rank?).first()?.1.as_raw()),
+                    keys::QUERY_LOCAL_PROC_TABLE => local_table(jobs, live?, asker, &query.qualifiers)?,
                     key => known(key, live, limit)?,
                 };
                 Some(Info { key, flags: 0, value })
@@ -109,16 +114,29 @@ fn namespaces<'a>(jobs: impl IntoIterator<Item = &'a LiveJob>) -> Value {
     Value::DataArray(DataArray::of_info(jobs.into_iter().map(job).collect()))
 }
 
+/// Returns the processes of a job on a node: the one that is named, or that of the asker. A tool is on the first.
+fn local_table(jobs: &Jobs, live: &LiveJob, asker: &Proc, qualifiers: &[Info]) -> Option<Value> {
+    let named = qualifiers.find(keys::HOSTNAME).and_then(|info| info.value.as_str());
+    let node = match (named, qualifiers.find(keys::NODEID)) {
+        (Some(name), _) => live.job.nodes.iter().position(|node| node == name)? as u32,
+        (None, Some(info)) => info.value.as_u32()?,
+        (None, None) => jobs.homes(asker).ok().and_then(|homes| homes.first().copied()).unwrap_or(0),
+    };
+    array(live.table().filter(|info| live.job.node_of(info.proc.rank.0) == node))
+}
+
+fn array(table: impl Iterator<Item = ProcInfo>) -> Option<Value> {
+    let table = table.map(|info| Value::ProcInfo(Box::new(info))).collect();
+    DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
+}
+
 fn known(key: &str, live: Option<&LiveJob>, limit: Option<Instant>) -> Option<Value> {
     match key {
-        keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => {
-            let table = live?.table().map(|info| Value::ProcInfo(Box::new(info))).collect();
-            DataArray::new(DataType::PROC_INFO, table).ok().map(Value::DataArray)
-        }
+        keys::QUERY_PROC_TABLE => array(live?.table()),
         keys::QUERY_JOB_STATUS => Some(live?.status().into()),
         keys::QUERY_SPAWN_SUPPORT => Some(Value::string(spawn::served().join(","))),
         keys::QUERY_STORAGE_LIST => Some(Value::string(usage::storage().join(","))),
-        keys::QUERY_DEBUG_SUPPORT => Some(Value::string(spawn::STOPS.join(","))),
+        keys::QUERY_DEBUG_SUPPORT => Some(Value::string([&stops::KEYS[..], &daemons::KEYS].concat().join(","))),
         keys::TIME_REMAINING => {
             let left = limit?.saturating_duration_since(Instant::now()).as_secs();
             Some(Value::Uint32(u32::try_from(left).unwrap_or(u32::MAX)))

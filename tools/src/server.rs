@@ -20,6 +20,7 @@ use nix::unistd::{Pid, getgid, getuid};
 
 use crate::args::GeneralArgs;
 use crate::credentials::Credentials;
+use crate::debugger::daemons::Daemons;
 use crate::environment::Environment;
 use crate::event::Event;
 use crate::host::{Launcher, SUPPORTED};
@@ -30,7 +31,6 @@ use crate::nodes::hub::{Hub, NodePlan, OWN};
 use crate::nodes::wire::{Call, Given};
 use crate::outcome::End;
 use crate::record::Record;
-use crate::spawn;
 use crate::streams::Streams;
 use crate::ties::Tells;
 
@@ -197,10 +197,11 @@ impl Pmix {
     /// # Errors
     /// The server's refusal.
     pub fn inform(&self, job: &Job) -> Result<(), Status> {
-        let is_told = |info: &&Info| info.key == keys::COSPAWN_APP || spawn::STOPS.iter().any(|key| info.key == *key);
+        let is_told = |info: &&Info| info.key == keys::COSPAWN_APP;
         let infos = |node: usize| {
             let mut infos = job.infos(self.place.as_ref(), node as u32);
-            infos.extend(job.said.iter().filter(is_told).cloned());
+            infos.extend(job.said.iter().filter(is_told).chain(job.stops.infos()).cloned());
+            infos.extend(job.daemons.iter().flat_map(Daemons::infos));
             infos.extend(preput(job));
             infos
         };
@@ -362,6 +363,12 @@ impl Pmix {
         }
     }
 
+    /// The last process of a job has ended that daemons have looked into.
+    pub fn target_ended(&self, job: &Job, status: Status, daemons: Vec<Proc>) {
+        let name = Info::new(keys::NSPACE, Value::string(&job.nspace));
+        self.raise(daemons, Status::EVENT_JOB_END, &job.all(), vec![Info::new(keys::JOB_TERM_STATUS, status), name]);
+    }
+
     /// A process has ended. `parent_asked` says whether the job's parent wants to hear of it, and `members` are those
     /// that go on without it.
     pub fn process_ended(&self, job: &Job, ended: &ProcessEnd, parent_asked: bool, members: Vec<Proc>) {
@@ -393,9 +400,20 @@ impl Pmix {
         self.raise(connected, Status::ERR_INVALID_TERMINATION, proc, Vec::new());
     }
 
-    /// A process waits for a debugger somewhere; the process that has started its job hears of it.
-    pub fn rank_stopped(&self, parent: &Proc, rank: &Proc, place: Option<Info>) {
+    /// A process waits for a debugger somewhere; the process that has started its job hears of it, or else every tool.
+    pub fn rank_stopped(&self, parent: Option<&Proc>, rank: &Proc, place: Option<Info>) {
+        let Some(parent) = parent else {
+            let mut infos =
+                vec![Info::new(keys::EVENT_AFFECTED_PROC, rank.clone()), Info::new(keys::EVENT_NON_DEFAULT, true)];
+            infos.extend(place);
+            return self.spread(Status::READY_FOR_DEBUG, DataRange::SESSION, &infos);
+        };
         self.raise(vec![parent.clone()], Status::READY_FOR_DEBUG, rank, place.into_iter().collect());
+    }
+
+    /// Releases processes that wait for a debugger, all that a name names.
+    pub fn release(&self, who: &Proc) {
+        self.raise(vec![who.clone()], Status::DEBUGGER_RELEASE, who, Vec::new());
     }
 
     /// Raises an event for handlers of these processes that are for it.

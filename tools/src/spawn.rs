@@ -12,6 +12,8 @@ use instanton::internal::pmi;
 use instanton::launch::{self, AppSpec, TimeLimits};
 use instanton::server::Completion;
 
+use crate::debugger::daemons::Daemons;
+use crate::debugger::stops::Stops;
 use crate::files::Files;
 use crate::job::{Job, ProcessSet, StreamOptions, Tags};
 use crate::placement::{Binding, Mapping, Policy};
@@ -27,12 +29,14 @@ pub struct Request {
     pub info: Vec<Info>,
     /// Applications to run.
     pub apps: Vec<App>,
+    /// Daemons of a debugger that they are, once that is settled.
+    pub daemons: Option<Daemons>,
     /// Answered with the job's namespace when all of it runs.
     pub done: Completion<Nspace>,
 }
 
 /// Attributes that are served when they are required, besides those that [every launcher](launch::SERVED) serves.
-const MORE: [&str; 23] = [
+const MORE: [&str; 29] = [
     keys::FWD_STDIN,
     keys::STDIN_TGT,
     keys::IOF_TAG_DETAILED_OUTPUT,
@@ -45,8 +49,14 @@ const MORE: [&str; 23] = [
     keys::IOF_FILE_ONLY,
     keys::IOF_FILE_PATTERN,
     keys::OUTPUT_NOCOPY,
+    keys::DEBUG_STOP_ON_EXEC,
     keys::DEBUG_STOP_IN_INIT,
     keys::DEBUG_STOP_IN_APP,
+    keys::DEBUGGER_DAEMONS,
+    keys::DEBUG_TARGET,
+    keys::DEBUG_JOB,
+    keys::DEBUG_DAEMONS_PER_NODE,
+    keys::DEBUG_DAEMONS_PER_PROC,
     keys::JOB_CONTINUOUS,
     keys::JOB_RECOVERABLE,
     keys::MAX_RESTARTS,
@@ -57,9 +67,6 @@ const MORE: [&str; 23] = [
     keys::PSET_NAME,
     keys::SET_SESSION_CWD,
 ];
-
-/// Keys by which processes stop for a debugger: their library in Init, or they themselves where they like.
-pub const STOPS: [&str; 2] = [keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP];
 
 /// All attributes that are served, whatever they say.
 pub fn served() -> Vec<&'static str> {
@@ -85,6 +92,27 @@ impl Request {
             }
         }
         Ok(specs)
+    }
+
+    /// Settles which daemons of a debugger are asked for, if any are, and how many; `homes` gives the nodes of the ranks
+    /// that a name is of. Returns the node of each.
+    ///
+    /// # Errors
+    /// As [`Daemons::read`], and those of `homes`.
+    pub fn settle_daemons(
+        &mut self,
+        homes: impl Fn(&Proc) -> Result<Vec<u32>, Status>,
+    ) -> Result<Option<Vec<u32>>, Status> {
+        self.daemons = Daemons::read(&self.info, &self.apps)?;
+        let Some(daemons) = &self.daemons else { return Ok(None) };
+        let nodes = daemons.target.as_ref().map_or_else(|| Ok(vec![0]), homes)?;
+        let mut all = Vec::new();
+        for app in &mut self.apps {
+            let own = daemons.homes(&nodes, app.maxprocs);
+            app.maxprocs = i32::try_from(own.len()).map_err(|_| Status::ERR_BAD_PARAM)?;
+            all.extend(own);
+        }
+        Ok(Some(all))
     }
 
     /// The policy of placement: as the attributes say. Jobs that say nothing are bound as those of the run are, and share
@@ -126,7 +154,6 @@ impl Request {
         let mut said = launch::environment(&self.info, &self.apps);
         said.extend(self.preput());
         said.extend(self.is_apart().then(|| Info::new(keys::COSPAWN_APP, true)));
-        said.extend(STOPS.into_iter().filter_map(|key| Some(Info::new(key, self.stopped(key)?))));
         said
     }
 
@@ -146,11 +173,13 @@ impl Request {
     /// Completes the plan of a job with its parent's wishes.
     ///
     /// # Errors
-    /// As [`Survival::read`].
+    /// As [`Survival::read`] and [`Stops::read`].
     pub fn complete(&self, job: &mut Job) -> Result<(), Status> {
         let infos = self.infos();
         job.wants = self.wants();
         job.survival = Survival::read(&infos)?;
+        job.stops = Stops::read(&self.info, &self.apps)?;
+        job.daemons = self.daemons.clone();
         job.is_apart = self.is_apart();
         job.is_independent = job.is_apart || infos.is_set(keys::SPAWN_CHILD_SEP);
         job.is_non_pmi = infos.is_set(keys::NON_PMI);
@@ -169,23 +198,6 @@ impl Request {
         let of_app =
             |app: &App| (u32::try_from(app.maxprocs).unwrap_or(0), [names(&self.info), names(&app.info)].concat());
         ProcessSet::of_apps(self.apps.iter().map(of_app))
-    }
-
-    /// Returns the processes that are to stop: as is said of the job, or those of the applications of which it is said.
-    fn stopped(&self, key: &str) -> Option<Value> {
-        if let Some(of_job) = self.info.find(key) {
-            return Some(of_job.value.clone());
-        }
-        let mut first = 0;
-        let mut ranks = Vec::new();
-        for app in &self.apps {
-            let next = first + u32::try_from(app.maxprocs).unwrap_or(0);
-            if app.info.is_set(key) {
-                ranks.extend((first..next).map(Rank));
-            }
-            first = next;
-        }
-        (!ranks.is_empty()).then(|| Value::DataArray(DataArray::of(ranks)))
     }
 
     /// Returns the time that it may take.
@@ -252,7 +264,7 @@ mod tests {
         let text = |text: &str| Text::new(text).unwrap();
         let app = App { cmd: Some(text("prog")), argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] };
         let parent = Proc::new(Nspace::new("job@1").unwrap(), Rank(0));
-        Request { parent, info, apps: vec![app], done: Completion::new(|_| ()) }
+        Request { parent, info, apps: vec![app], daemons: None, done: Completion::new(|_| ()) }
     }
 
     #[test]

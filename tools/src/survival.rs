@@ -5,6 +5,7 @@
 //! been restarted often enough, or that may not be, is **lost**: a recoverable job goes on without it, and any other
 //! ends. A process that has died [before Init](MOST_EARLY_DEATHS) several times in a row ends its job in any case:
 //! nothing that is started anew would help it.
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -87,8 +88,8 @@ pub struct SurvivalOptions {
     /// Report failures of jobs that ranks have started, but not in the exit status
     #[arg(long)]
     report_child_jobs_separately: bool,
-    /// Rules for failures in the words of PRRTE: continuous, recoverable, max-restarts=N, autorestart,
-    /// report-child-jobs-separately
+    /// Rules in the words of PRRTE: continuous, recoverable, max-restarts=N, autorestart,
+    /// report-child-jobs-separately, stop-on-exec, stop-in-init, stop-in-app, output-proctable=WHERE
     #[arg(long, value_name = "LIST", value_parser = RuntimeOptions::read)]
     runtime_options: Option<RuntimeOptions>,
 }
@@ -101,6 +102,8 @@ struct RuntimeOptions {
     autorestart: bool,
     separately: bool,
     max_restarts: Option<u32>,
+    stops: Vec<&'static str>,
+    proctable: Option<PathBuf>,
 }
 
 impl RuntimeOptions {
@@ -118,6 +121,11 @@ impl RuntimeOptions {
                 "recoverable" => options.recoverable = flag()?,
                 "autorestart" => options.autorestart = flag()?,
                 "report-child-jobs-separately" => options.separately = flag()?,
+                "stop-on-exec" if flag()? => options.stops.push(keys::DEBUG_STOP_ON_EXEC),
+                "stop-in-init" if flag()? => options.stops.push(keys::DEBUG_STOP_IN_INIT),
+                "stop-in-app" if flag()? => options.stops.push(keys::DEBUG_STOP_IN_APP),
+                "stop-on-exec" | "stop-in-init" | "stop-in-app" => {}
+                "output-proctable" => options.proctable = Some(value.unwrap_or("-").into()),
                 "max-restarts" => {
                     let number = value.and_then(|value| value.parse().ok());
                     options.max_restarts = Some(number.ok_or_else(|| format!("`{word}` is no number of restarts"))?);
@@ -136,6 +144,16 @@ impl SurvivalOptions {
         let is_continuous = self.continuous || listed.continuous || listed.autorestart;
         let restarts = self.max_restarts.or(listed.max_restarts);
         Survival::new(self.enable_recovery || listed.recoverable, is_continuous, restarts)
+    }
+
+    /// The places at which all ranks stop for a debugger, by their attributes.
+    pub fn stops(&self) -> &[&'static str] {
+        self.runtime_options.as_ref().map_or(&[], |listed| &listed.stops)
+    }
+
+    /// The place for the process table, if it is wanted.
+    pub fn proctable(&self) -> Option<&Path> {
+        self.runtime_options.as_ref()?.proctable.as_deref()
     }
 
     /// Returns whether a failure of another job than the first leaves the exit status as it is.

@@ -129,9 +129,12 @@ impl Events {
             let push = Arc::new(push(&event));
             told.iter().for_each(|peer| cx.send(*peer, Outgoing::Shared(push.clone())));
         }
-        let stays_here = passed_on || is_all_here(jobs, &audience, origin);
-        // A client's event that somebody here has heard has done its work even if the host has no way to carry it on.
-        let heard = matches!(origin, Origin::Peer(_)) && !told.is_empty();
+        let all_here = is_all_here(jobs, &audience, origin);
+        // A host may have stopped processes itself: it hears of their release wherever they are.
+        let stays_here = passed_on || all_here && event.status != Status::DEBUGGER_RELEASE;
+        // A client's event that all who are here have heard, or somebody, has done its work even if the host has no way to
+        // carry it on.
+        let heard = matches!(origin, Origin::Peer(_)) && (all_here || !told.is_empty());
         if !event.info.is_set(keys::EVENT_DO_NOT_CACHE) {
             told.extend(raiser);
             let charge = match origin {
@@ -327,6 +330,23 @@ mod tests {
             done.complete(result);
             pass_on(&mut test, &mut events);
             assert_eq!(test.replies(), [(caller, Reply::Done(expected))]);
+        }
+    }
+
+    #[test]
+    fn a_host_hears_of_the_release_of_processes_that_are_all_here() {
+        let (sender, carried) = mpsc::channel();
+        let (mut test, mut events, jobs) = (testing::ctx(ChannelHost(sender)), Events::default(), Jobs::default());
+        let [(source, a), ..] = three(&mut test, &mut events);
+        let release = |status| Event { status, ..event(&source, DataRange::LOCAL, vec![]) };
+        for (status, is_carried) in [(CODE, false), (Status::DEBUGGER_RELEASE, true)] {
+            let caller = test.request(a);
+            events.raise(&mut test.cx, &jobs, release(status), Origin::Peer(a), AfterRaise::Reply(caller));
+            let asked: Vec<_> = carried.try_iter().collect();
+            assert_eq!(asked.len(), usize::from(is_carried));
+            asked.into_iter().for_each(|(_, _, done)| done.complete(Err(Status::ERR_NOT_SUPPORTED)));
+            pass_on(&mut test, &mut events);
+            assert_eq!(test.replies(), [(caller, Reply::Done(Status::SUCCESS))]);
         }
     }
 

@@ -25,9 +25,10 @@ pub struct Foreign {
 use Answer::{Nothing, Refused, Silent};
 
 const ONE_MACHINE: &str = "all ranks run on this machine";
+const DEBUGGER: &str = "run the debugger: instanton run -n 2 xterm -e gdb ./prog, or attach it after --stop-on-exec";
 const OTHER_LAUNCHER: &str = "it is for the launcher that it is an option of";
 
-const TABLE: [Foreign; 23] = [
+const TABLE: [Foreign; 21] = [
     of(&["allow-run-as-root", "q", "quiet", "no-ready-msg", "report-state-on-timeout"], 0, Silent),
     of(&["personality", "gpu-support"], 1, Silent),
     of(&["prtemca", "pmixmca", "gpmixmca", "omca", "gomca"], 2, Nothing(OTHER_LAUNCHER)),
@@ -37,7 +38,6 @@ const TABLE: [Foreign; 23] = [
     of(&["debug-daemons", "debug-daemons-file", "debug-devel", "d"], 0, Nothing("INSTANTON_TRACE=stderr tells more")),
     of(&["do-not-resolve", "use-regexp", "enable-instant-on-support", "fwd-mpirun-port"], 0, Nothing(ONE_MACHINE)),
     of(&["set-sid", "system-server", "show-progress"], 0, Nothing(OTHER_LAUNCHER)),
-    of(&["output-proctable"], 0, Nothing("use `pps`")),
     of(&["preload-binary", "s"], 0, Refused("there is no other machine to copy it to; run it where it is: ./prog")),
     of(&["preload-files"], 1, Refused("there is no other machine to copy them to; leave it out")),
     of(&["nolocal"], 0, Refused("there is no machine but this one; leave it out")),
@@ -45,9 +45,8 @@ const TABLE: [Foreign; 23] = [
     of(&["dvm", "hnp"], 1, Refused("join what `instanton up` has begun by --in NAME")),
     of(&["ompi-server"], 1, Refused("all jobs of a run publish and look up at the run itself; start them in one run")),
     of(&["xterm"], 1, Refused("run the terminals: instanton run -n 2 xterm -e ./prog")),
-    of(&["debugger"], 1, Refused("run the debugger: instanton run -n 2 xterm -e gdb ./prog")),
-    of(&["debug", "tv", "stop-on-exec"], 0, Refused("run the debugger: instanton run -n 2 xterm -e gdb ./prog")),
-    of(&["stop-in-init", "stop-in-app"], 0, Refused("spawn the job from a tool with PMIX_DEBUG_STOP_IN_INIT")),
+    of(&["debugger"], 1, Refused(DEBUGGER)),
+    of(&["debug", "tv"], 0, Refused(DEBUGGER)),
     of(&["tune", "am"], 1, Refused("give its parameters by --mca NAME VALUE and -x VAR=VALUE")),
     of(&["tmpdir"], 1, Refused("set TMPDIR instead")),
     of(&["xml-file"], 1, Refused("use --output xml, and redirect the output")),

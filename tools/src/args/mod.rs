@@ -14,7 +14,7 @@ mod placement;
 mod words;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -26,6 +26,8 @@ pub use output::OutputArgs;
 pub use persistent::{Down, Kill, Ps, Target, Up, UpOptions};
 pub use placement::PlacementArgs;
 
+use crate::debugger::options::DebuggerOptions;
+use crate::debugger::stops::Stops;
 use crate::doctor::Doctor;
 use crate::inspect::Inspect;
 use crate::job::ProcessSet;
@@ -171,6 +173,8 @@ pub struct Run {
     #[command(flatten)]
     pub survival: SurvivalOptions,
     #[command(flatten)]
+    pub debugger: DebuggerOptions,
+    #[command(flatten)]
     pub signals: SignalOptions,
     #[command(flatten)]
     pub nodes: NodesOptions,
@@ -274,6 +278,19 @@ impl Run {
     /// Name or process of what the run is to be in; none if it is a run of its own.
     pub fn place(&self) -> Option<String> {
         persistent::wanted(self.inside.as_ref())
+    }
+
+    /// The places at which ranks stop for a debugger, where there are so many.
+    ///
+    /// # Errors
+    /// A line that names a rank that there is not.
+    pub fn stops(&self, size: u32) -> Result<Stops, String> {
+        self.debugger.stops(self.survival.stops(), size)
+    }
+
+    /// The place for the process table, if it is wanted.
+    pub fn proctable(&self) -> Option<&Path> {
+        self.debugger.output_proctable.as_deref().or(self.survival.proctable())
     }
 
     /// Returns whether some application is given a number of ranks.

@@ -12,6 +12,7 @@ use clap::{Args, CommandFactory};
 
 use super::app::AppArgs;
 use super::foreign::{self, Answer};
+use crate::debugger::options::are_ranks;
 
 /// Words as clap reads them.
 #[derive(Debug, Default)]
@@ -134,6 +135,8 @@ impl Spellings {
                 None => (text, None),
             };
             let name = String::from_utf8_lossy(name).into_owned();
+            // The value of some options may stand behind a space, if nothing else is so called.
+            let ranks = words.get(at + 1).filter(|word| value.is_none() && are_ranks(&name, word.as_bytes()));
             let mut take = |count: usize| {
                 // The first is what stands behind an equals sign.
                 let count = count - usize::from(value.is_some() && count > 0);
@@ -168,8 +171,12 @@ impl Spellings {
                 Some(known) => {
                     let dashes = if name.len() > 1 { "--" } else { "-" };
                     spelled.push([dashes.as_bytes(), text].concat());
-                    let following = take(known.values);
-                    spelled.extend(following.into_iter().map(OsString::into_vec));
+                    if let (Some(ranks), Some(option)) = (ranks, spelled.last_mut()) {
+                        option.extend([b"=", ranks.as_bytes()].concat());
+                    }
+                    let joined = usize::from(ranks.is_some());
+                    let following = take(known.values + joined).into_iter().skip(joined);
+                    spelled.extend(following.map(OsString::into_vec));
                     known.is_of_app
                 }
                 // A letter with its value in one word, or an option that is none: clap says so.

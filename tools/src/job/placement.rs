@@ -18,6 +18,12 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Places on these nodes, bound nowhere.
+    pub fn unbound(nodes: Vec<u32>) -> Self {
+        let spot = |node| Spot { node, object: (Kind::Node, 0), units: Vec::new() };
+        Self { spots: nodes.into_iter().map(spot).collect(), ..Self::default() }
+    }
+
     /// The units of the machine that a rank is bound to; none where it is not bound.
     pub fn units(&self, rank: u32) -> &[usize] {
         self.spots.get(rank as usize).map_or(&[], |spot| &spot.units)

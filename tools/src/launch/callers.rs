@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,7 @@ use crate::outcome::{FAILURE, Outcome, ProcName};
 use crate::output::{self, OutputSender, Sink};
 use crate::persistent::message::Reply;
 use crate::persistent::visit::{JobCall, Way};
+use crate::report;
 use crate::say::say;
 use crate::server::Pmix;
 use crate::strangers::Strangers;
@@ -79,7 +80,8 @@ impl Running {
             return Err((FAILURE, "it is about to end, and starts nothing any more".to_owned()));
         }
         let up = pmix.nodes_up();
-        let Plan { specs, psets, placement, options, .. } = plan::beside(&self.jobs, self.free_slots(), &up, &call)?;
+        let plan = plan::beside(&self.jobs, self.free_slots(), &up, &call)?;
+        let Plan { specs, psets, placement, stops, options, .. } = plan;
         let ranks = specs.iter().map(|spec| spec.ranks).sum();
         let too_many = || (FAILURE, "more ranks than one machine can number".to_owned());
         let (number, before) = self.jobs.next(ranks).ok_or_else(too_many)?;
@@ -88,6 +90,7 @@ impl Running {
         job.psets = psets;
         job.wants.input = call.options.output.stdin.target();
         job.survival = call.options.survival.survival();
+        job.stops = stops;
         let programs = programs(&job.apps).map_err(|(app, lacks)| {
             let why = match lacks {
                 Lacks::Directory(error) => explain::directory(app, &error),
@@ -109,12 +112,13 @@ impl Running {
         }
         let shown = super::shown(&call.options.placement, &job);
         let limit = call.options.general.spawn_timeout;
+        let proctable = call.options.proctable().map(|place| report::within(place, &call.directory));
         self.jobs.add(job, Tells::default());
         if let Err(error) = self.take_in(way, call, number, options) {
             self.job_over(number, pmix);
             return Err(failed(error));
         }
-        if let Err(error) = self.begin(number, &programs, shown, limit, pmix) {
+        if let Err(error) = self.begin(number, &programs, shown, limit, proctable.as_deref(), pmix) {
             self.outcome_of(number).broken(format!("{error:#}"));
         }
         if self.jobs.is_over(number) {
@@ -179,6 +183,7 @@ impl Running {
         programs: &[PathBuf],
         shown: [String; 2],
         limit: Option<Duration>,
+        proctable: Option<&Path>,
         pmix: &Pmix,
     ) -> Result<()> {
         let starter = self.starter_of(number).clone();
@@ -192,7 +197,7 @@ impl Running {
         }
         let input = starter.input.as_ref().map(|input| input.try_clone()).transpose()?;
         starter.streams.copies.serve(input)?;
-        let Err((rank, error)) = started else { return Ok(()) };
+        let Err((rank, error)) = started else { return self.all_started(number, proctable, pmix) };
         let error = error.downcast::<io::Error>()?;
         if let Some(limit) = limit.filter(|_| error.kind() == io::ErrorKind::TimedOut) {
             self.outcome_of(number).start_timed_out(limit);
@@ -233,7 +238,9 @@ impl Running {
             return self.end_caller(number, pmix);
         }
         if let Ok(sent) = Signal::try_from(sent) {
-            signal(&self.jobs.pids_below(number), sent);
+            let pids = self.jobs.pids_below(number);
+            signal(&pids, sent);
+            self.let_go_for(sent, &pids);
         }
     }
 

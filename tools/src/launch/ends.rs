@@ -45,6 +45,7 @@ impl Running {
         }
         self.allocations.process_ended(&ended.proc);
         self.streams.inputs.ended(&ended.proc);
+        self.starter_gone(&ended.proc, pmix);
         let mut goes_on = false;
         let (is_running, is_wanted) = match self.callers.get(&root) {
             Some(caller) => (caller.stage == Stage::Running, caller.insisted > 0 || caller.outcome.is_answer(end)),
@@ -90,6 +91,7 @@ impl Running {
             tracing::info!(target: "run", nspace = %live.job.nspace, "a job has ended");
             pmix.job_ended(&live.job, live.status(), live.tells);
         }
+        self.target_over(number, pmix);
         self.limits.retain(|(_, limited)| *limited != number);
         if let Some(live) = self.jobs.forget(number) {
             self.leaving += 1;

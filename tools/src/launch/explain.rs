@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use instanton::internal::sys::exec_stop;
 use instanton::launch::App;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
@@ -18,6 +19,9 @@ pub type Explanation = (u8, String);
 /// if there is one.
 pub fn program(app: &App, found: Option<&Path>, error: &io::Error) -> Explanation {
     let name = app.spec.program.to_string_lossy();
+    if exec_stop::is_refused(error) {
+        return (FAILURE, format!("{name}: {}", not_stopped()));
+    }
     let Some(errno) = error.raw_os_error().map(Errno::from_raw) else { return (FAILURE, format!("{name}: {error}")) };
     let has_slash = app.spec.program.as_bytes().contains(&b'/');
     let file = found.map(Path::to_path_buf).or_else(|| has_slash.then(|| app.wdir.join(&app.spec.program)));
@@ -34,6 +38,11 @@ pub fn program(app: &App, found: Option<&Path>, error: &io::Error) -> Explanatio
         _ => (FAILURE, error.to_string()),
     };
     (code, format!("{name}: {why}"))
+}
+
+/// Explains why no program can be stopped at its first instruction.
+pub fn not_stopped() -> String {
+    format!("it cannot be stopped on exec; that is refused by {}", exec_stop::refuser())
 }
 
 /// Explains why an application's directory cannot be run in.

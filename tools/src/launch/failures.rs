@@ -61,7 +61,8 @@ impl Running {
         let root = self.jobs.root(number);
         let ending = self.jobs.fails(number, status);
         let is_first = ending.contains(&root);
-        let separately = self.callers.get(&root).map_or(self.reports_separately, |caller| caller.reports_separately);
+        let separately = self.callers.get(&root).map_or(self.reports_separately, |caller| caller.reports_separately)
+            || self.jobs.get(number).is_some_and(|live| live.job.daemons.is_some());
         let outcome = self.outcome_of(root);
         let mut beside = outcome.beside();
         tell(if is_first { outcome } else { &mut beside });

@@ -6,6 +6,7 @@ use instanton::launch::AppSpec;
 
 use super::placing::{self, Request};
 use crate::args::{Hosts, Run};
+use crate::debugger::stops::Stops;
 use crate::job::{Placement, ProcessSet, StreamOptions, processors};
 use crate::jobs::Jobs;
 use crate::outcome::{FAILURE, SENSELESS};
@@ -24,6 +25,8 @@ pub struct Plan {
     pub slots: u32,
     /// Slots of each node where the options give them, in which its ranks are seated.
     pub seats: Option<Vec<u32>>,
+    /// Places at which its ranks stop for a debugger.
+    pub stops: Stops,
     /// Form and place of the output of every job.
     pub options: StreamOptions,
 }
@@ -69,7 +72,8 @@ pub fn of(run: &Run, node: &str, found: Option<&Place>) -> Result<Plan, String> 
     let placement = request.place(nodes, ranks)?;
     // Without one, names stay as they are.
     let here = std::env::current_dir().unwrap_or_default();
-    Ok(Plan { specs, psets, placement, slots, seats, options: run.output.options(&here)? })
+    let stops = run.stops(ranks)?;
+    Ok(Plan { specs, psets, placement, slots, seats, stops, options: run.output.options(&here)? })
 }
 
 /// The plan of what begins without a job, on so many slots; as many as there are processors, where nothing is said.
@@ -80,6 +84,7 @@ pub fn of_nothing(slots: Option<u32>) -> Plan {
         placement: Placement::default(),
         slots: slots.unwrap_or_else(processors),
         seats: None,
+        stops: Stops::default(),
         options: StreamOptions::default(),
     }
 }
@@ -117,5 +122,6 @@ pub fn beside(jobs: &Jobs, free: u32, up: &[u32], call: &JobCall) -> Result<Plan
     let placement =
         placement.map_err(|_| senseless("its ranks cannot be placed so beside those that run".to_owned()))?;
     let options = run.output.options(directory).map_err(senseless)?;
-    Ok(Plan { specs, psets: run.psets(unnumbered), placement, slots, seats: None, options })
+    let stops = run.stops(ranks).map_err(senseless)?;
+    Ok(Plan { specs, psets: run.psets(unnumbered), placement, slots, seats: None, stops, options })
 }

@@ -8,7 +8,7 @@
 //! When no child is left, nobody can write any more: output is forwarded to its end, and that is the job's end.
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -161,7 +161,13 @@ impl Running {
 
     /// Starts the first job, or ends what was started of it when a rank cannot be, and whatever watches it.
     /// `limit` is the time that it may take.
-    pub(super) fn start_first(&mut self, programs: &[PathBuf], limit: Option<Duration>, pmix: &Pmix) -> Result<()> {
+    pub(super) fn start_first(
+        &mut self,
+        programs: &[PathBuf],
+        limit: Option<Duration>,
+        proctable: Option<&Path>,
+        pmix: &Pmix,
+    ) -> Result<()> {
         let first = self.jobs.first().number;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         if let Err((rank, error)) = self.starter.start(&mut self.jobs, first, programs, until, pmix) {
@@ -175,6 +181,8 @@ impl Running {
                 let why = explain::program(app, Some(&programs[app.number as usize]), &error);
                 self.outcome.not_started(self.jobs.who(first, rank), why);
             }
+        } else {
+            self.all_started(first, proctable, pmix)?;
         }
         self.watch()
     }
@@ -229,7 +237,10 @@ impl Running {
                 signal(&pids, Signal::SIGKILL);
             }
             Action::Terminate => self.condemn(pids, request.origin),
-            Action::Signal(number) => signal(&pids, number),
+            Action::Signal(number) => {
+                signal(&pids, number);
+                self.let_go_for(number, &pids);
+            }
             // The server's business, and done before.
             Action::Checkpoint(_) | Action::Cancel(_) => {}
         }
@@ -289,16 +300,8 @@ impl Running {
                     done.complete(if known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) });
                 }
                 Ok(Event::Abort(abort)) => self.abort(abort, pmix),
-                Ok(Event::Stopped(proc, place)) => {
-                    if let Some(parent) = self.jobs.parent(&proc) {
-                        pmix.rank_stopped(parent, &proc, place);
-                    }
-                }
-                Ok(Event::ToolGone(tool)) => {
-                    pmix.tool_gone(&tool);
-                    self.allocations.process_ended(&tool);
-                    self.streams.inputs.ended(&tool);
-                }
+                Ok(Event::Stopped(proc, place)) => self.stopped(&proc, place, pmix),
+                Ok(Event::ToolGone(tool, leave)) => self.tool_gone(&tool, leave, pmix),
                 Ok(Event::Visit(visit)) => self.visit(visit, pmix),
                 Ok(Event::CallerSignal(id, signal)) => self.caller_signals(id, signal, pmix),
                 Ok(Event::CallerGone(id)) => self.caller_gone(id, pmix),
@@ -330,6 +333,7 @@ impl Running {
             Event::AbortBy(tool, done) => self.control(control::Request::end(self.jobs.started_by(&tool), done)),
             Event::Query(request) => request.answer(&self.jobs, &self.allocations, self.until),
             Event::Measure(request) => request.answer(&self.jobs),
+            Event::Released(named) => self.let_go(named.as_deref()),
             Event::Allocate(request) => {
                 let free = u64::from(self.jobs.free_slots());
                 self.allocations.answer(request, &self.jobs.first().nodes[0], free);
@@ -355,7 +359,7 @@ impl Running {
             | Event::Abort(_)
             | Event::Stopped(..)
             | Event::Signal(_)
-            | Event::ToolGone(_)
+            | Event::ToolGone(..)
             | Event::Waits
             | Event::GuardianGone => {}
         }
@@ -380,6 +384,7 @@ impl Running {
         if let Ok(number) = Signal::try_from(signal) {
             let pids: Vec<Pid> = self.jobs.running().collect();
             self::signal(&pids, number);
+            self.let_go_for(number, &pids);
         }
     }
 

@@ -1,24 +1,28 @@
 //! Spawn requests of ranks and tools: their jobs are launched beside those there are.
+use std::io;
 use std::time::Instant;
 
 use instanton::data::{Nspace, Proc, Rank, Status};
+use instanton::internal::sys::exec_stop;
 use instanton::launch::programs;
 use nix::sys::signal::Signal;
 
-use super::placing;
 use super::running::{Running, signal};
 use super::stage::Stage;
+use super::{explain, placing};
+use crate::job::Placement;
+use crate::say::say;
 use crate::server::Pmix;
 use crate::spawn;
 
 impl Running {
     /// Serves a spawn request: launches its job, or answers why not.
-    pub(super) fn spawn(&mut self, request: spawn::Request, pmix: &Pmix) {
-        let result = self.try_spawn(&request, pmix);
+    pub(super) fn spawn(&mut self, mut request: spawn::Request, pmix: &Pmix) {
+        let result = self.try_spawn(&mut request, pmix);
         request.done.complete(result);
     }
 
-    fn try_spawn(&mut self, request: &spawn::Request, pmix: &Pmix) -> Result<Nspace, Status> {
+    fn try_spawn(&mut self, request: &mut spawn::Request, pmix: &Pmix) -> Result<Nspace, Status> {
         let root = self.jobs.number(&request.parent.nspace).map_or(1, |number| self.jobs.root(number));
         let is_ending = self.callers.get(&root).is_some_and(|caller| caller.stage != Stage::Running);
         if self.stage != Stage::Running || !self.has_children && !self.is_up || is_ending {
@@ -26,15 +30,22 @@ impl Running {
         }
         let limits = request.limits()?;
         let until = limits.start.map(|limit| Instant::now() + limit);
+        let homes = request.settle_daemons(|target| self.jobs.homes(target))?;
         let first = self.jobs.first();
         let specs = request.specs(&first.nodes[0], first.session.top())?;
         let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
         let (number, before) = self.jobs.next(ranks).ok_or(Status::ERR_JOB_INSUFFICIENT_RESOURCES)?;
         let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
+        let before = if homes.is_some() { 0 } else { before };
         let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
         request.complete(&mut job)?;
-        let policy = request.policy(&first.placement.policy)?;
-        job.place(placing::beside(&self.jobs, policy, job.size(), &pmix.nodes_up())?);
+        job.place(match homes {
+            Some(homes) => Placement::unbound(homes),
+            None => {
+                let policy = request.policy(&first.placement.policy)?;
+                placing::beside(&self.jobs, policy, job.size(), &pmix.nodes_up())?
+            }
+        });
         let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
         job.create_directories().map_err(failed)?;
         let nspace = job.nspace.clone();
@@ -44,8 +55,12 @@ impl Running {
             job.psets.clear();
         }
         self.jobs.add(job, request.tells());
-        let failed = |_| match until {
+        let failed = |(_, error): (u32, anyhow::Error)| match until {
             Some(until) if until <= Instant::now() => Status::ERR_TIMEOUT,
+            _ if error.downcast_ref::<io::Error>().is_some_and(exec_stop::is_refused) => {
+                say(&format!("job {number}: {}", explain::not_stopped()));
+                Status::ERR_NOT_SUPPORTED
+            }
             _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
         };
         let starter = self.starter_of(root).clone();
@@ -73,6 +88,7 @@ impl Running {
         if let Some(live) = self.jobs.get(number).filter(|live| live.tells.job_events) {
             pmix.job_started(&live.job);
         }
+        self.tell_of_held(number, pmix);
         Ok(nspace)
     }
 }

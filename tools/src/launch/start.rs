@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use instanton::data::{Channels, Rank};
-use instanton::internal::sys::birth;
+use instanton::internal::sys::{birth, exec_stop};
 use instanton::launch::{App, programs};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
@@ -70,6 +70,7 @@ impl Starter {
     ) -> Result<(), (u32, anyhow::Error)> {
         make_room(jobs.size(), jobs.first().nodes.len(), jobs.all().count()).map_err(|error| (0, error))?;
         let ours = self.ours();
+        jobs.found(number, programs);
         let Some(live) = jobs.get(number) else { return Ok(()) };
         let mut born = Vec::new();
         let mut result = Ok(());
@@ -161,7 +162,9 @@ impl Starter {
             command.stdout(writer);
             merged = Some(reader);
         }
-        let mut child = binding::bound(&job.placement.processors(rank), || command.spawn())?;
+        let stops = job.stops.is_on_exec(&job.proc(rank));
+        let birth = || if stops { exec_stop::spawn(&mut command) } else { command.spawn() };
+        let mut child = binding::bound(&job.placement.processors(rank), birth)?;
         let pid = Pid::from_raw(child.id() as i32);
         tracing::info!(target: "run", of = %job.proc(rank), pid = pid.as_raw(), "a rank is started");
         self.streams.strangers.born(pid, described);

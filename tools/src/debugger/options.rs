@@ -1,0 +1,138 @@
+//! Options about debuggers, and how sets of ranks are written in them.
+use std::path::PathBuf;
+
+use clap::Args;
+use instanton::data::{DataArray, Info, Rank, Value, keys};
+use instanton::launch::MOST_RANKS;
+
+use super::stops::Stops;
+
+/// Options about debuggers.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Debuggers")]
+pub struct DebuggerOptions {
+    /// Leave ranks stopped at their first instruction, until a debugger or a SIGCONT lets them go on: all, or as 1,3-6
+    #[arg(long, value_name = "RANKS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+        value_parser = Ranks::read)]
+    stop_on_exec: Option<Ranks>,
+    /// Have ranks wait in PMIx_Init until a debugger releases them
+    #[arg(long, value_name = "RANKS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+        value_parser = Ranks::read)]
+    stop_in_init: Option<Ranks>,
+    /// Tell ranks to wait for a debugger at a place of their own choice
+    #[arg(long, value_name = "RANKS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+        value_parser = Ranks::read)]
+    stop_in_app: Option<Ranks>,
+    /// Write rank, host, program and process number of each rank when all are started: to stdout (-), to stderr (+) or
+    /// into a file
+    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    pub output_proctable: Option<PathBuf>,
+}
+
+impl DebuggerOptions {
+    /// The places at which ranks of a job of this size stop; `everywhere` are those that are asked for in other words.
+    ///
+    /// # Errors
+    /// A line that names a rank that there is not.
+    pub fn stops(&self, everywhere: &[&'static str], size: u32) -> Result<Stops, String> {
+        let options = [
+            ("--stop-on-exec", keys::DEBUG_STOP_ON_EXEC, &self.stop_on_exec),
+            ("--stop-in-init", keys::DEBUG_STOP_IN_INIT, &self.stop_in_init),
+            ("--stop-in-app", keys::DEBUG_STOP_IN_APP, &self.stop_in_app),
+        ];
+        let mut infos = Vec::new();
+        for (option, key, ranks) in options {
+            let all = everywhere.contains(&key).then_some(&Ranks::All);
+            let Some(ranks) = ranks.as_ref().or(all) else { continue };
+            if let Some(rank) = ranks.last().filter(|rank| *rank >= size) {
+                return Err(format!("{option}={rank}: there is no such rank, only 0 to {}", size.saturating_sub(1)));
+            }
+            infos.push(Info::new(key, ranks.value()));
+        }
+        Ok(Stops::new(infos))
+    }
+}
+
+/// Returns whether a word that stands behind an option is its ranks, as PRRTE has them. No program is called so.
+pub fn are_ranks(option: &str, word: &[u8]) -> bool {
+    let has_ranks = ["stop-on-exec", "stop-in-init", "stop-in-app"].contains(&option);
+    has_ranks && std::str::from_utf8(word).is_ok_and(|word| Ranks::read(word).is_ok())
+}
+
+/// A set of ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// All of the job.
+    All,
+    /// These, in order.
+    Some(Vec<u32>),
+}
+
+impl Ranks {
+    /// Reads `all`, or numbers and ranges of them: `1,3-6`.
+    ///
+    /// # Errors
+    /// A line that says how they are written.
+    pub fn read(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("all") {
+            return Ok(Ranks::All);
+        }
+        let wrong = || format!("`{text}` names no ranks; they are written as all, or as 1,3-6");
+        let mut ranks = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |text: &str| text.parse::<u32>().ok().filter(|rank| *rank < MOST_RANKS);
+            let (Some(first), Some(last)) = (number(first), number(last)) else { return Err(wrong()) };
+            if first > last {
+                return Err(wrong());
+            }
+            ranks.extend(first..=last);
+        }
+        ranks.sort_unstable();
+        ranks.dedup();
+        Ok(Ranks::Some(ranks))
+    }
+
+    /// They as an attribute has them: true for all, else a list.
+    pub fn value(&self) -> Value {
+        match self {
+            Ranks::All => true.into(),
+            Ranks::Some(ranks) => Value::DataArray(DataArray::of(ranks.iter().map(|rank| Rank(*rank)))),
+        }
+    }
+
+    fn last(&self) -> Option<u32> {
+        match self {
+            Ranks::All => None,
+            Ranks::Some(ranks) => ranks.last().copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use instanton::data::{Nspace, Proc};
+
+    #[test]
+    fn ranks_are_written_as_for_prrte() {
+        assert_eq!(Ranks::read("All"), Ok(Ranks::All));
+        assert_eq!(Ranks::read("1,3-5,4"), Ok(Ranks::Some(vec![1, 3, 4, 5])));
+        for bad in ["", "-1", "1,", "5-3", "0-4294967295", "some", "1-2-3", "0x1", "65536"] {
+            assert!(Ranks::read(bad).is_err(), "{bad}");
+        }
+        assert!(are_ranks("stop-in-init", b"0-3") && !are_ranks("stop-in-init", b"./1") && !are_ranks("np", b"2"));
+    }
+
+    #[test]
+    fn ranks_that_there_are_not_are_refused() {
+        let options = |text| DebuggerOptions { stop_on_exec: Some(Ranks::read(text).unwrap()), ..Default::default() };
+        let proc = |rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
+        let stops = options("1").stops(&[], 2).unwrap();
+        assert!(!stops.is_on_exec(&proc(0)) && stops.is_on_exec(&proc(1)));
+        let said = options("0,2").stops(&[], 2).unwrap_err();
+        assert!(said.contains("--stop-on-exec=2") && said.contains("0 to 1"), "{said}");
+        let listed = DebuggerOptions::default().stops(&[keys::DEBUG_STOP_IN_INIT], 1).unwrap();
+        assert_eq!(listed.infos(), [Info::new(keys::DEBUG_STOP_IN_INIT, true)]);
+    }
+}

@@ -12,7 +12,7 @@ use clap::{Args, CommandFactory};
 
 use super::app::AppArgs;
 use super::foreign::{self, Answer};
-use crate::debugger::options::are_ranks;
+use crate::debugger::ranks::are_ranks;
 
 /// Words as clap reads them.
 #[derive(Debug, Default)]

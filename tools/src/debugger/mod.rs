@@ -14,5 +14,6 @@
 //! ends what is stopped, too.
 pub mod daemons;
 pub mod options;
+pub mod ranks;
 pub mod stops;
 pub mod table;

@@ -3,7 +3,7 @@
 //! (`PMIX_DEBUG_STOP_IN_APP`). Its value chooses the ranks.
 use instanton::data::{App, DataArray, Info, InfoList, Proc, Rank, Status, Value, keys};
 
-use super::options::Ranks;
+use super::ranks::Ranks;
 
 /// The attributes.
 pub const KEYS: [&str; 3] = [keys::DEBUG_STOP_ON_EXEC, keys::DEBUG_STOP_IN_INIT, keys::DEBUG_STOP_IN_APP];

@@ -46,6 +46,29 @@ pub enum Kind {
     Spawned,
 }
 
+impl Kind {
+    /// All of them, in order.
+    #[cfg(feature = "server")]
+    const ALL: [Kind; KINDS] = [
+        Kind::Input,
+        Kind::Request,
+        Kind::Output,
+        Kind::Collective,
+        Kind::Cleanup,
+        Kind::Event,
+        Kind::Pull,
+        Kind::Answer,
+        Kind::Published,
+        Kind::Connection,
+        Kind::Descriptors,
+        Kind::Monitor,
+        Kind::Spawned,
+    ];
+}
+
+/// Number of kinds.
+const KINDS: usize = 13;
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -66,6 +89,14 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Owner of an account.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Job,
+    Process,
+    Other,
+}
+
 /// Account of a process, a job or a user. Clones are the same account.
 #[derive(Clone, Debug)]
 pub struct Account(Arc<Ledger>);
@@ -79,27 +110,41 @@ struct Ledger {
     /// Account of its job, of a process; of its user, of a job.
     above: Option<Account>,
     is_process: bool,
+    /// Bytes by kind, of a job: counters as well.
+    by_kind: Option<Box<[AtomicU64; KINDS]>>,
+}
+
+impl Ledger {
+    /// Counts bytes of a kind that were taken, or given back.
+    fn count(&self, kind: Kind, bytes: u64, is_taken: bool) {
+        let Some(by_kind) = &self.by_kind else { return };
+        let counter = &by_kind[kind as usize];
+        match is_taken {
+            true => counter.fetch_add(bytes, Ordering::Relaxed),
+            false => counter.fetch_sub(bytes, Ordering::Relaxed),
+        };
+    }
 }
 
 impl Account {
     /// Opens the account of a job.
     pub fn of_job(owner: impl fmt::Display, limit: u64) -> Account {
-        Account::open(&owner, limit, None, false)
+        Account::open(&owner, limit, None, Owner::Job)
     }
 
     /// Opens the account of a user, whom [jobs](Self::job_of) belong to.
     pub fn of_user(uid: u32, limit: u64) -> Account {
-        Account::open(&format_args!("user {uid}"), limit, None, false)
+        Account::open(&format_args!("user {uid}"), limit, None, Owner::Other)
     }
 
     /// Opens the account of a job of this user.
     pub fn job_of(&self, owner: impl fmt::Display, limit: u64) -> Account {
-        Account::open(&owner, limit, Some(self.clone()), false)
+        Account::open(&owner, limit, Some(self.clone()), Owner::Job)
     }
 
     /// Opens the account of a process of this job.
     pub fn of_process(&self, owner: impl fmt::Display) -> Account {
-        Account::open(&owner, self.0.limit / 2, Some(self.clone()), true)
+        Account::open(&owner, self.0.limit / 2, Some(self.clone()), Owner::Process)
     }
 
     /// The account of the job, of its process or of the job itself.
@@ -109,12 +154,32 @@ impl Account {
 
     /// Opens an account that nothing is refused to, for the server's own program and for those who hold nothing yet.
     pub fn unlimited() -> Account {
-        Account::open(&"", u64::MAX, None, false)
+        Account::open(&"", u64::MAX, None, Owner::Other)
     }
 
-    fn open(owner: &dyn fmt::Display, limit: u64, above: Option<Account>, is_process: bool) -> Account {
-        let owner = owner.to_string().into_boxed_str();
-        Account(Arc::new(Ledger { owner, limit, used: AtomicU64::new(0), above, is_process }))
+    fn open(name: &dyn fmt::Display, limit: u64, above: Option<Account>, owner: Owner) -> Account {
+        Account(Arc::new(Ledger {
+            owner: name.to_string().into_boxed_str(),
+            limit,
+            used: AtomicU64::new(0),
+            above,
+            is_process: owner == Owner::Process,
+            by_kind: (owner == Owner::Job).then(|| Box::new([const { AtomicU64::new(0) }; KINDS])),
+        }))
+    }
+
+    /// The most bytes that may be charged.
+    #[cfg(feature = "server")]
+    pub fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Bytes that are charged to a job, for each kind of which there are some; of others, nothing.
+    #[cfg(feature = "server")]
+    pub fn by_kind(&self) -> impl Iterator<Item = (Kind, u64)> {
+        let counters = self.0.by_kind.iter().flat_map(|by_kind| by_kind.iter());
+        let counted = Kind::ALL.into_iter().zip(counters.map(|counter| counter.load(Ordering::Relaxed)));
+        counted.filter(|(_, bytes)| *bytes > 0)
     }
 
     /// Bytes that are charged.
@@ -127,7 +192,10 @@ impl Account {
     #[must_use]
     pub fn charge(&self, kind: Kind, bytes: usize) -> Option<Charge> {
         let bytes = bytes as u64;
-        let Err(full) = self.take(bytes) else { return Some(Charge { account: self.clone(), bytes }) };
+        let Err(full) = self.take(bytes) else {
+            self.count(kind, bytes, true);
+            return Some(Charge { account: self.clone(), kind, bytes });
+        };
         let Account(ledger) = self;
         trace!(
             "{}: {bytes} bytes of {kind} are refused: {} of {} bytes of {} are in use",
@@ -145,10 +213,16 @@ impl Account {
     }
 
     /// Charges so many bytes even where that is over the limit: for the little that is promised to everybody.
-    pub fn force(&self, bytes: usize) -> Charge {
+    pub fn force(&self, kind: Kind, bytes: usize) -> Charge {
         let bytes = bytes as u64;
         self.chain().for_each(|account| _ = account.0.used.fetch_add(bytes, Ordering::Relaxed));
-        Charge { account: self.clone(), bytes }
+        self.count(kind, bytes, true);
+        Charge { account: self.clone(), kind, bytes }
+    }
+
+    /// Counts bytes of a kind for the job.
+    fn count(&self, kind: Kind, bytes: u64, is_taken: bool) {
+        self.chain().for_each(|account| account.0.count(kind, bytes, is_taken));
     }
 
     /// Takes from this account and from those above it, or from none.
@@ -162,7 +236,8 @@ impl Account {
         above.take(bytes).inspect_err(|_| _ = self.0.used.fetch_sub(bytes, Ordering::Relaxed))
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn give_back(&self, kind: Kind, bytes: u64) {
+        self.count(kind, bytes, false);
         self.chain().for_each(|account| _ = account.0.used.fetch_sub(bytes, Ordering::Relaxed));
     }
 
@@ -175,6 +250,7 @@ impl Account {
 #[derive(Debug)]
 pub struct Charge {
     account: Account,
+    kind: Kind,
     bytes: u64,
 }
 
@@ -188,10 +264,14 @@ impl Charge {
             Some(0) => return true,
             Some(more) => {
                 let Some(mut more) = self.account.charge(kind, more as usize) else { return false };
-                // This one holds them from now on.
+                // This one holds them from now on, whatever they were asked for as.
+                if kind != self.kind {
+                    self.account.count(kind, more.bytes, false);
+                    self.account.count(self.kind, more.bytes, true);
+                }
                 more.bytes = 0;
             }
-            None => self.account.give_back(before - bytes),
+            None => self.account.give_back(self.kind, before - bytes),
         }
         self.bytes = bytes;
         true
@@ -200,7 +280,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.account.give_back(self.bytes);
+        self.account.give_back(self.kind, self.bytes);
     }
 }
 
@@ -263,10 +343,28 @@ mod tests {
         assert_eq!((one.used(), user.used()), (0, 0));
     }
 
+    #[cfg(feature = "server")]
+    #[test]
+    fn a_job_counts_what_it_holds_by_kind() {
+        let job = Account::of_job("job", 100);
+        let process = job.of_process("job:0");
+        let mut request = process.charge(Kind::Request, 10).unwrap();
+        let output = process.force(Kind::Output, 20);
+        assert!(request.resize(Kind::Request, 15));
+        assert_eq!(job.by_kind().collect::<Vec<_>>(), [(Kind::Request, 15), (Kind::Output, 20)]);
+        drop(output);
+        assert!(request.resize(Kind::Request, 1));
+        assert_eq!(job.by_kind().collect::<Vec<_>>(), [(Kind::Request, 1)]);
+        assert_eq!((process.by_kind().count(), job.limit()), (0, 100));
+        for (at, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, at);
+        }
+    }
+
     #[test]
     fn what_is_promised_is_charged_beyond_the_limit() {
         let job = Account::of_job("job", 10);
-        let charge = job.of_process("job:0").force(20);
+        let charge = job.of_process("job:0").force(Kind::Request, 20);
         assert_eq!(job.used(), 20);
         drop(charge);
         assert_eq!(job.used(), 0);

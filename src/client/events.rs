@@ -9,7 +9,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::data::{DataRange, Info, InfoList, Key, Proc, Status, Text, Value, keys};
+use crate::data::{DataRange, Info, InfoList, Key, Proc, Status, Text, Value, WATCH, keys};
 use crate::message::backlog::Backlog;
 
 use super::{Handler, Notice};
@@ -292,7 +292,7 @@ pub(super) fn procs_of(info: &[Info], key: &str) -> Vec<Proc> {
 
 /// Reads the directives of a registration.
 fn parse(codes: &[Status], info: &[Info], handler: Handler) -> Result<(Entry, Order), Status> {
-    if let Some(unknown) = info.iter().find(|item| keys::name_of(&item.key).is_none()) {
+    if let Some(unknown) = info.iter().find(|item| keys::name_of(&item.key).is_none() && item.key != WATCH) {
         crate::trace!("{:?} is no directive for an event handler", unknown.key);
         return Err(Status::ERR_BAD_PARAM);
     }

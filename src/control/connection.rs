@@ -205,7 +205,7 @@ impl Connection {
         let more = waiting.len();
         let charge = match more * DESCRIPTOR {
             0 => None,
-            held if is_promised => Some(self.account.force(held)),
+            held if is_promised => Some(self.account.force(Held::Descriptors, held)),
             held => Some(self.account.charge(Held::Descriptors, held).ok_or(Full::OverLimit(held))?),
         };
         self.output.push(bytes, Descriptors { waiting, _charge: charge }, Some(&self.account))?;

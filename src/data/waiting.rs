@@ -10,6 +10,10 @@ use super::{DataArray, Info, InfoList, Nspace, RankSet, Value, keys};
 /// asker may know: jobs of its own user, for root and the server's user all. `PMIX_NSPACE` restricts it to one.
 pub const WAITING: &str = "instanton.waiting";
 
+/// The attribute of a registration of event handlers by which a tool of root, or of the server's user, sees every event
+/// that passes the server, whoever it is for, and the beginnings and ends of jobs and processes.
+pub const WATCH: &str = "instanton.watch";
+
 const RANKS: &str = "instanton.ranks";
 const STATE: &str = "instanton.state";
 const CALL: &str = "instanton.call";

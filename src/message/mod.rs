@@ -158,12 +158,15 @@ pub enum Request {
     },
 }
 
+/// Name of the kind of a fence.
+pub(crate) const FENCE: &str = "a fence";
+
 impl Request {
     /// Returns the name of its kind, for the trace.
     pub fn kind(&self) -> &'static str {
         match self {
             Request::Commit { .. } => "a commit",
-            Request::Fence { .. } | Request::Meet { .. } => "a fence",
+            Request::Fence { .. } | Request::Meet { .. } => FENCE,
             Request::Get { .. } => "a get",
             Request::Segments { .. } => "a request for segments",
             Request::Abort { .. } => "an abort",

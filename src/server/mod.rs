@@ -26,6 +26,7 @@
 //! | `iof` | output of processes, for those who pull it; input for them |
 //! | `program` | the program that embeds the server, when it asks like a client |
 //! | `waiting` | a report of what processes are at and whom they wait for |
+//! | `load` | a report of requests, of what jobs hold, and of their shared memory |
 //! | `psets` | process sets that the host has defined |
 //! | `cleanup` | what is removed after a process |
 //! | `fork_environment` | the environment of a process to be |
@@ -71,6 +72,7 @@ mod groups;
 mod host;
 mod iof;
 mod jobs;
+mod load;
 mod mailbox;
 mod monitors;
 mod program;
@@ -377,7 +379,7 @@ impl Server {
     pub fn waiting(&self) -> Pending<WaitReport, Status> {
         self.command(|router| {
             let Router { cx, jobs, collectives, fences, gets, groups, .. } = router;
-            Ok(waiting::Rooms { jobs, collectives, fences, gets, groups }.report(cx, |_| true))
+            Ok(waiting::Rooms { jobs, collectives, fences, gets, groups }.report(cx, jobs.seen_by(|_| true)))
         })
     }
 

@@ -5,7 +5,7 @@
 //! give it one: what they ask is looked through here before it goes anywhere.
 use std::fmt;
 
-use crate::data::{Info, Key, Status, keys};
+use crate::data::{Info, Key, Status, WATCH, keys};
 use crate::message::{Forward, Request};
 
 /// Prefix of attributes that servers and hosts alone give.
@@ -38,7 +38,10 @@ pub fn forbidden<'a>(request: &'a Request, allowed: &[Status]) -> Option<Forbidd
     {
         return Some(Forbidden::Event(*status));
     }
-    attributes(request).find(|info| is_private(&info.key)).map(|info| Forbidden::Attribute(&info.key))
+    // A tool may ask to see events, and gets what its user may see.
+    let is_wish = |info: &Info| matches!(request, Request::RegisterEvents { .. }) && info.key == WATCH;
+    let private = attributes(request).find(|info| is_private(&info.key) && !is_wish(info));
+    private.map(|info| Forbidden::Attribute(&info.key))
 }
 
 /// Returns whether an event tells of the members of a group, or of the start and end of processes and jobs. Whoever
@@ -135,5 +138,8 @@ mod tests {
             }
         }
         assert_eq!(forbidden(&requests[0](vec![Info::new("instantons", 1u32)]), &[]), None);
+        let registers = |key: &str| Request::RegisterEvents { codes: Vec::new(), info: vec![Info::new(key, true)] };
+        assert_eq!(forbidden(&registers(WATCH), &[]), None);
+        assert!(forbidden(&registers("instanton.event.said.by"), &[]).is_some());
     }
 }

@@ -15,7 +15,7 @@ use super::ctx::peers::{Caller, Role};
 use super::fence::Fences;
 use super::gets::Gets;
 use super::groups::Groups;
-use super::jobs::{Client, Job, Jobs, Phase};
+use super::jobs::{Client, Jobs, Phase};
 use crate::data::{Activity, Nspace, Proc, Rank, RankSet, WaitReport, Waiting};
 use crate::message::door::PeerId;
 
@@ -63,23 +63,16 @@ struct Draft<'a> {
 impl Rooms<'_> {
     /// Makes the report for a process: of jobs of its own user; of all for root, the server's user and its program.
     pub fn report_for(&self, cx: &Ctx, asker: &Proc) -> WaitReport {
-        let user = match self.jobs.client(asker) {
-            Some(client) => Some(client.uid),
-            None if *asker == cx.identity.proc => Some(cx.identity.uid),
-            None => None,
-        };
-        let is_all = user.is_some_and(|user| user == 0 || user == cx.identity.uid);
-        self.report(cx, |uid| is_all || user == Some(uid))
+        self.report(cx, self.jobs.visible_to(cx, asker))
     }
 
-    /// Makes the report of jobs of these users.
-    pub fn report(&self, cx: &Ctx, may_see: impl Fn(u32) -> bool) -> WaitReport {
-        let is_visible = |job: &Job| !job.of_tools && job.clients.values().all(|client| may_see(client.uid));
+    /// Makes the report of these jobs.
+    pub fn report(&self, cx: &Ctx, visible: BTreeSet<&Nspace>) -> WaitReport {
         let mut draft = Draft {
             rooms: self,
             cx,
             now: cx.now(),
-            visible: self.jobs.all().filter(|(_, job)| is_visible(job)).map(|(nspace, _)| nspace).collect(),
+            visible,
             told: BTreeSet::new(),
             waits: BTreeMap::new(),
             waiting: BTreeMap::new(),

@@ -114,7 +114,7 @@ impl Input {
         self.taken = 0;
         let bytes = std::mem::replace(&mut self.bytes, rest);
         // It has just been given back.
-        let charge = account.force(bytes.len());
+        let charge = account.force(Kind::Input, bytes.len());
         (bytes, charge)
     }
 

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::account::{Account, Charge};
+use crate::account::{Account, Charge, Kind};
 
 /// Most connections that have not said who they are.
 pub const MAX_UNKNOWN: usize = 256;
@@ -44,13 +44,13 @@ impl Lobby {
     pub fn enter(&mut self, id: u64, is_settled: impl Fn(u64) -> bool) -> Option<u64> {
         let until = Instant::now() + HANDSHAKE_DEADLINE;
         if self.account.has_room(EACH) {
-            self.waiting.push_back(Stranger { id, until, _charge: self.account.force(EACH) });
+            self.waiting.push_back(Stranger { id, until, _charge: self.account.force(Kind::Connection, EACH) });
             return None;
         }
         self.waiting.retain(|stranger| !is_settled(stranger.id));
         let oldest = if self.account.has_room(EACH) { None } else { self.waiting.pop_front() };
         // Where all places are taken at other doors, this one holds one more.
-        self.waiting.push_back(Stranger { id, until, _charge: self.account.force(EACH) });
+        self.waiting.push_back(Stranger { id, until, _charge: self.account.force(Kind::Connection, EACH) });
         oldest.map(|stranger| stranger.id)
     }
 

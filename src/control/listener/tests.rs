@@ -4,7 +4,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
 use super::*;
-use crate::account::Account;
+use crate::account::{Account, Kind as Held};
 use crate::control::bind::{FOR_JOBS, bind_abstract};
 use crate::data::{Nspace, Proc, Rank};
 use crate::message::Request;
@@ -270,7 +270,7 @@ fn descriptors_that_wait_are_charged_until_they_are_sent() {
     std::io::Read::read(&mut visit.peer, &mut [0; 4096]).unwrap();
     visit.door.ready(visit.connection, Ready { writable: true, readable: false, ended: false }, &mut notes);
     assert_eq!(account.used(), 0, "they are on their way");
-    let held = account.force((1 << 20) - 10 * 4096 + 1);
+    let held = account.force(Held::Input, (1 << 20) - 10 * 4096 + 1);
     let before = account.used();
     visit.door.send(visit.connection, reply(2), &mut notes);
     assert!(notes.left.is_empty(), "it is the news of a refusal now");

@@ -263,7 +263,7 @@ fn welcome(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
     if let Some(entry) = cx.peers.get_mut(&peer) {
         entry.requests = OpenRequests::of(account.clone());
         // A rank or a tool itself is let in whatever the others of its job hold.
-        entry.place.get_or_insert_with(|| account.force(CONNECTION));
+        entry.place.get_or_insert_with(|| account.force(Kind::Connection, CONNECTION));
     }
     let parts = match capabilities.maps_layout {
         Some(header::VERSION) => parts_for(jobs, &proc, role),

@@ -214,7 +214,7 @@ fn a_forked_child_is_let_in_as_long_as_its_job_has_room_and_a_rank_always() {
     come(3, Status::ERR_OUT_OF_RESOURCE);
     (1..3).for_each(|connection| _ = test.cx.peers.remove(&PeerId { connection, ..PEER }));
     assert_eq!(account.used(), 0);
-    let _all = account.force(4 * CONNECTION);
+    let _all = account.force(Kind::Connection, 4 * CONNECTION);
     jobs.client_mut(&proc("job", 0)).unwrap().peer = None;
     admission.arrive(&mut test.cx, &mut jobs, PEER, arrival(Some(token), Some(USER)));
     assert_eq!(status(&outcome(&mut test, &mut jobs, &mut admission)), Some(Status::SUCCESS));

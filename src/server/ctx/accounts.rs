@@ -65,6 +65,11 @@ impl Accounts {
         account
     }
 
+    /// Returns the account of a job, once a process of it has come.
+    pub fn of_job(&self, nspace: &Nspace) -> Option<&Account> {
+        self.open.get(&Proc::new(nspace.clone(), Rank::WILDCARD))
+    }
+
     /// Returns the account of a tool, which shares that of its user with the user's other tools: each has a namespace of
     /// its own, and may have as many as it likes.
     pub fn of_tool(&mut self, proc: &Proc, uid: u32) -> Account {

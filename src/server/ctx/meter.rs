@@ -3,7 +3,8 @@
 //! While a step runs, everybody else waits. One that takes longer than [`LONG`] is named in the trace, with the process
 //! that has asked for it, and counted. So is a call of the host, by the clock: a host that waits in a call keeps
 //! everybody waiting. Counting costs two system calls a step: it is off where nobody traces, but for builds with
-//! assertions.
+//! assertions. Requests are counted by kind, always.
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Ctx;
@@ -19,13 +20,32 @@ pub struct Meter {
     is_on: bool,
     /// Kind of the step that runs, and the process that it is for.
     step: (&'static str, Option<Proc>),
+    /// Requests that have come, by kind.
+    requests: BTreeMap<&'static str, u64>,
     /// Number of steps that have taken longer than [`LONG`].
     pub overlong: u64,
 }
 
 impl Default for Meter {
     fn default() -> Self {
-        Meter { is_on: trace::enabled() || cfg!(debug_assertions), step: ("", None), overlong: 0 }
+        Meter {
+            is_on: trace::enabled() || cfg!(debug_assertions),
+            step: ("", None),
+            requests: BTreeMap::new(),
+            overlong: 0,
+        }
+    }
+}
+
+impl Meter {
+    /// Counts a request of that kind.
+    pub fn count(&mut self, kind: &'static str) {
+        *self.requests.entry(kind).or_default() += 1;
+    }
+
+    /// Requests that have come, by kind.
+    pub fn requests(&self) -> Vec<(String, u64)> {
+        self.requests.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
     }
 }
 

@@ -40,6 +40,8 @@ struct Open {
 pub struct OpenRequests {
     account: Account,
     open: usize,
+    /// Number of requests that have come.
+    taken: u64,
     /// Requests by number, which the peer chooses: all but the short ones of a fence.
     charged: BTreeMap<u64, Open>,
 }
@@ -47,7 +49,7 @@ pub struct OpenRequests {
 impl OpenRequests {
     /// No request, and an account for those to come.
     pub fn of(account: Account) -> Self {
-        OpenRequests { account, open: 0, charged: BTreeMap::new() }
+        OpenRequests { account, open: 0, taken: 0, charged: BTreeMap::new() }
     }
 
     /// The account of the peer's process.
@@ -58,8 +60,9 @@ impl OpenRequests {
     /// Opens a request that holds so many bytes. Returns whether it may wait; an answer it gets either way.
     pub fn open(&mut self, number: u64, bytes: usize) -> bool {
         self.open += 1;
+        self.taken += 1;
         let charge = match bytes < SMALL && self.open <= PROMISED {
-            true => Some(self.account.force(bytes + OVERHEAD)),
+            true => Some(self.account.force(Kind::Request, bytes + OVERHEAD)),
             false => self.account.charge(Kind::Request, bytes.saturating_add(OVERHEAD)),
         };
         let has_room = charge.is_some() && self.open <= MAX_OPEN;
@@ -72,7 +75,13 @@ impl OpenRequests {
     /// Opens a request that holds nothing worth a charge, or is answered at once. Returns whether it may wait.
     pub fn open_briefly(&mut self) -> bool {
         self.open += 1;
+        self.taken += 1;
         self.open <= MAX_OPEN
+    }
+
+    /// Number of requests that have come so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Notes the purpose of an open request.

@@ -19,15 +19,17 @@ use super::ctx::ticket::Ticket;
 use super::jobs::Jobs;
 use crate::account::{Charge, Kind};
 use crate::collect_small::collect_small;
-use crate::data::{Info, InfoList, Proc, Rank, Status, keys};
+use crate::data::{Info, InfoList, Proc, Rank, Status, WATCH, keys};
 use crate::message::Push;
 use crate::message::backlog::Backlog;
 use crate::message::door::{Outgoing, PeerId};
 use crate::trace;
 
 mod host_codes;
+mod watchers;
 
 use host_codes::HostCodes;
+use watchers::Watchers;
 
 /// Most codes that one client can register, and name at a time: they are gone through in one step.
 const MAX_CODES: usize = 8192;
@@ -40,6 +42,8 @@ pub const MAX_EVENT: usize = 1 << 20;
 pub struct Events {
     host_codes: HostCodes,
     kept: Backlog<Kept>,
+    /// Tools that see every event.
+    pub watchers: Watchers,
 }
 
 /// An event that was delivered, and is kept.
@@ -55,13 +59,15 @@ struct Kept {
 
 impl Events {
     /// A client registers codes; all of them, where it names none.
-    pub fn register(&mut self, cx: &mut Ctx, caller: Caller, codes: &[Status], info: Vec<Info>) {
+    pub fn register(&mut self, cx: &mut Ctx, jobs: &Jobs, caller: Caller, codes: &[Status], mut info: Vec<Info>) {
         if cx.subscriptions.count(caller.peer) + codes.len() > MAX_CODES {
             return cx.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         cx.subscriptions.add(caller.peer, codes);
+        self.watchers.registered(cx, jobs, caller.peer, &info);
         cx.reply_status(caller.peer, caller.number, Ok(()));
         self.send_kept(cx, caller.peer, codes);
+        info.retain(|info| info.key != WATCH);
         self.host_codes.watch(cx, codes, info);
     }
 
@@ -78,6 +84,7 @@ impl Events {
 
     /// The registrations of a peer end.
     pub fn peer_over(&mut self, cx: &mut Ctx, peer: PeerId) {
+        self.watchers.over(peer);
         if let Some(unwanted) = cx.subscriptions.forget(peer) {
             // No other connection will ever have its number.
             self.kept.events(cx.now()).for_each(|kept| _ = kept.told.remove(&peer));
@@ -129,6 +136,7 @@ impl Events {
             let push = Arc::new(push(&event));
             told.iter().for_each(|peer| cx.send(*peer, Outgoing::Shared(push.clone())));
         }
+        self.watchers.show(cx, &event, &told);
         let all_here = is_all_here(jobs, &audience, origin);
         // A host may have stopped processes itself: it hears of their release wherever they are.
         let stays_here = passed_on || all_here && event.status != Status::DEBUGGER_RELEASE;
@@ -278,7 +286,7 @@ mod tests {
         });
         for (_, peer) in &three {
             let caller = test.request(*peer);
-            events.register(&mut test.cx, caller, &[CODE], Vec::new());
+            events.register(&mut test.cx, &Jobs::default(), caller, &[CODE], Vec::new());
         }
         test.sent();
         three
@@ -377,7 +385,7 @@ mod tests {
         }
         let mut registers = |test: &mut TestCtx, peer| {
             let caller = test.request(peer);
-            events.register(&mut test.cx, caller, &[CODE], Vec::new());
+            events.register(&mut test.cx, &Jobs::default(), caller, &[CODE], Vec::new());
             told(test)
         };
         let (late, stranger) = (test.connect(&proc("job", 2)), test.connect(&proc("stranger", 0)));
@@ -389,6 +397,38 @@ mod tests {
         test.advance(crate::message::backlog::KEPT_FOR);
         let later = test.connect(&proc("job", 3));
         assert_eq!(registers(&mut test, later), []);
+    }
+
+    #[test]
+    fn a_watcher_sees_what_is_for_others_and_counts_for_nobody() {
+        let (mut test, mut events, mut jobs) = (testing::ctx(NoHost), Events::default(), Jobs::default());
+        let [(source, a), ..] = three(&mut test, &mut events);
+        let own = test.cx.identity.proc.clone();
+        let (watcher, stranger) = (test.connect(&own), test.connect(&proc("stranger", 0)));
+        for peer in [watcher, stranger] {
+            let caller = test.request(peer);
+            events.register(&mut test.cx, &jobs, caller, &[], vec![Info::new(WATCH, true)]);
+        }
+        test.sent();
+        let custom =
+            vec![Info::new(keys::EVENT_CUSTOM_RANGE, source.clone()), Info::new(keys::EVENT_NON_DEFAULT, true)];
+        events.raise(
+            &mut test.cx,
+            &jobs,
+            event(&source, DataRange::CUSTOM, custom),
+            Origin::Peer(a),
+            AfterRaise::Nothing,
+        );
+        let pushes = test.pushes();
+        let [(peer, Push::Event { info, .. })] = &pushes[..] else { panic!("{pushes:?}") };
+        assert!(*peer == watcher && info.find(keys::EVENT_NON_DEFAULT).is_none(), "{info:?}");
+        jobs.add(&source.nspace, 1, &[Rank(0)]);
+        events.watchers.job(&mut test.cx, &jobs, &source.nspace, Status::EVENT_JOB_START);
+        events.watchers.process_ended(&mut test.cx, &jobs, &source);
+        assert_eq!(told(&mut test), [watcher, watcher]);
+        events.peer_over(&mut test.cx, watcher);
+        events.watchers.process_ended(&mut test.cx, &jobs, &source);
+        assert_eq!(told(&mut test), []);
     }
 
     #[test]
@@ -416,7 +456,7 @@ mod tests {
         let mut call = |codes: &[Status], registers: bool| {
             let caller = test.request(peer);
             match registers {
-                true => events.register(&mut test.cx, caller, codes, Vec::new()),
+                true => events.register(&mut test.cx, &Jobs::default(), caller, codes, Vec::new()),
                 false => events.deregister(&mut test.cx, caller, codes),
             }
             (test.replies().pop().unwrap().1, test.cx.subscriptions.count(peer))

@@ -22,6 +22,7 @@ mod client;
 mod common_info;
 mod job;
 pub mod store;
+mod visible;
 
 pub use client::{Client, Phase};
 use common_info::CommonInfo;

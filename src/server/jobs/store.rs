@@ -15,7 +15,7 @@ use crate::message::numbers::NumberMap;
 use crate::message::{DescriptorKind, Posted};
 use crate::store::{
     BadJobInfo, Directives, Draft, Have, InfoLevel, JobInfo, JobValues, JobWriter, Limits, Miss, Misuse, Question,
-    ReadError, ReaderId, SegmentId, WriteError,
+    ReadError, ReaderId, SegmentId, Stats, WriteError,
 };
 use crate::sys::socket::MAX_DESCRIPTORS;
 use crate::trace;
@@ -108,6 +108,11 @@ impl JobStore {
         self.size = size;
         self.information = None;
         Ok(())
+    }
+
+    /// Sizes of its shared memory.
+    pub fn stats(&self) -> Stats {
+        self.writer.stats()
     }
 
     /// Processes of the job, if that is known.
@@ -336,10 +341,7 @@ impl JobStore {
 
 impl std::fmt::Debug for JobStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JobStore")
-            .field("size", &self.size)
-            .field("stats", &self.writer.stats())
-            .finish_non_exhaustive()
+        f.debug_struct("JobStore").field("size", &self.size).field("stats", &self.stats()).finish_non_exhaustive()
     }
 }
 

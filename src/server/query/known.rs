@@ -3,9 +3,12 @@ use crate::attribute_support::{self, HostSupport};
 use crate::data::constants::proc_state::{
     PROC_STATE_ABORTED, PROC_STATE_CONNECTED, PROC_STATE_PREPPED, PROC_STATE_TERMINATED,
 };
-use crate::data::{DataArray, DataType, Info, Key, Nspace, Proc, ProcInfo, Query, Rank, Text, Value, WAITING, keys};
+use crate::data::{
+    DataArray, DataType, Info, InfoList, Key, LOAD, Nspace, Proc, ProcInfo, Query, Rank, Text, Value, WAITING, keys,
+};
 use crate::server::ctx::Ctx;
 use crate::server::jobs::{Client, Jobs, Phase};
+use crate::server::load;
 use crate::store::Directives;
 
 /// Keys of process sets and groups.
@@ -81,6 +84,10 @@ impl Known<'_> {
     pub fn own(&self, cx: &Ctx, asker: &Proc, key: &Text, query: &Query) -> Option<Vec<Info>> {
         if key.as_bytes() == WAITING.as_bytes() {
             return Some(vec![Info::new(WAITING, (self.waiting)(cx, asker, query))]);
+        }
+        if key.as_bytes() == LOAD.as_bytes() {
+            let about = query.qualifiers.find(keys::NSPACE).and_then(|info| info.value.as_bytes());
+            return Some(vec![Info::new(LOAD, load::report(cx, self.jobs, asker, about).into_value())]);
         }
         if is_about_sets(key) {
             // The host may have sets that it has not told of.

@@ -105,13 +105,16 @@ impl Router {
 
     fn ended(&mut self, proc: &Proc, tell_host: bool) {
         let Some(client) = self.jobs.client_mut(proc) else { return };
-        client.ended = true;
+        let is_news = !std::mem::replace(&mut client.ended, true);
         let phase = client.phase;
         let peer = client.peer.take();
         if let Some(watch) = client.watch.take() {
             self.cx.system.unwatch(watch);
         }
         self.jobs.leave_page(proc);
+        if is_news {
+            self.events.watchers.process_ended(&mut self.cx, &self.jobs, proc);
+        }
         // A forked child may hold the other end open; the rank is dead all the same.
         if let Some(peer) = peer {
             self.peer_over(peer);

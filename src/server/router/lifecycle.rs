@@ -7,7 +7,7 @@
 //!
 //! The ways in which the server learns of an end are in [`ends`](super::ends).
 use super::Router;
-use crate::data::{Nspace, Proc};
+use crate::data::{Nspace, Proc, Status};
 use crate::message::door::PeerId;
 use crate::server::fence;
 use crate::trace;
@@ -23,6 +23,7 @@ impl Router {
         self.admission.job_registered(&mut self.cx, &mut self.jobs, nspace);
         self.job_changed(nspace);
         self.gets.job_registered(&mut self.cx, &self.jobs, nspace);
+        self.events.watchers.job(&mut self.cx, &self.jobs, nspace, Status::EVENT_JOB_START);
     }
 
     /// A process has come as its rank. One that comes for the first time is late for what has failed before, and one
@@ -84,6 +85,7 @@ impl Router {
     /// A namespace is deregistered.
     pub(in crate::server) fn job_over(&mut self, nspace: &Nspace) {
         trace::event!(INFO, %nspace, "a job is over");
+        self.events.watchers.job(&mut self.cx, &self.jobs, nspace, Status::EVENT_JOB_END);
         self.admission.job_over(&mut self.cx, &mut self.jobs, nspace);
         self.cleanups.job_over(&mut self.cx, nspace);
         self.collectives.job_over(&mut self.cx, &mut self.jobs, nspace);

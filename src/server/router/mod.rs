@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::attribute_support::HostSupport;
 use crate::data::{Info, Nspace, Status, keys};
 use crate::message::door::{Arrival, Callers, JobInformation, Left, PeerId};
-use crate::message::{Forward, Request};
+use crate::message::{FENCE, Forward, Request};
 use crate::server::absorptions::{Absorptions, Purpose};
 use crate::server::admission::Admission;
 use crate::server::cleanup::Cleanups;
@@ -223,6 +223,7 @@ impl Router {
         let Some(entry) = self.cx.peers.get(&peer) else { return };
         let proc = entry.proc.clone();
         self.cx.name_step(request.kind(), &proc);
+        self.cx.meter.count(request.kind());
         let _span = trace::span!(DEBUG, "request", of = %proc, kind = request.kind(), number, bytes);
         let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         if entry.requests.has(number) {
@@ -316,7 +317,9 @@ impl Router {
                 forward::abort(&mut self.cx, caller, &proc, status, message.as_deref(), &procs);
             }
             Request::Finalize => self.finalize(caller, &proc, role),
-            Request::RegisterEvents { codes, info } => self.events.register(&mut self.cx, caller, &codes, info),
+            Request::RegisterEvents { codes, info } => {
+                self.events.register(&mut self.cx, &self.jobs, caller, &codes, info);
+            }
             Request::DeregisterEvents { codes } => self.events.deregister(&mut self.cx, caller, &codes),
             Request::Notify { .. } if bytes > events::MAX_EVENT => {
                 trace!("{proc} raises an event of {bytes} bytes");
@@ -393,9 +396,12 @@ impl Callers for Router {
 
     fn meets(&mut self, peer: PeerId, number: u64, seen: u32, collect: bool) {
         let waiter = Waiter { caller: Caller { peer, number }, seen: Some(seen) };
-        if !self.collectives.join_again(&mut self.cx, &mut self.jobs, waiter, collect) {
-            let info = if collect { vec![Info::new(keys::COLLECT_DATA, true)] } else { Vec::new() };
-            self.dispatch(peer, number, Request::Meet { seen, info }, 0);
+        match self.collectives.join_again(&mut self.cx, &mut self.jobs, waiter, collect) {
+            true => self.cx.meter.count(FENCE),
+            false => {
+                let info = if collect { vec![Info::new(keys::COLLECT_DATA, true)] } else { Vec::new() };
+                self.dispatch(peer, number, Request::Meet { seen, info }, 0);
+            }
         }
     }
 

@@ -257,7 +257,7 @@ fn who_waits_for_whom_is_reported_to_those_who_may_know() {
     let report = |server: &TestServer, uid: u32| {
         let Router { cx, jobs, collectives, fences, gets, groups, .. } = &server.reactor.router;
         let rooms = Rooms { jobs, collectives, fences, gets, groups };
-        let mut report = rooms.report(cx, |user| user == uid);
+        let mut report = rooms.report(cx, jobs.seen_by(|user| user == uid));
         report.sort();
         let awaited =
             |row: &Waiting| row.awaited.iter().map(|(_, ranks)| ranks.to_string()).collect::<Vec<_>>().join(";");

@@ -2,19 +2,26 @@
 use std::env::consts::{ARCH, OS};
 use std::sync::LazyLock;
 
+/// Number of the release.
+pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// Commit of the sources, where `make dist` found one.
-const COMMIT: &str = match option_env!("INSTANTON_COMMIT") {
+pub const COMMIT: &str = match option_env!("INSTANTON_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
+/// Kind of the build.
+pub const KIND: &str = if cfg!(debug_assertions) { "development build" } else { "release build" };
+/// Version of the layout of shared memory.
+pub const LAYOUT: u32 = instanton_layout::header::VERSION;
+
+/// The processor and the system that it is for.
+pub fn target() -> String {
+    format!("{ARCH}-{OS}")
+}
 
 /// Text of `--version`; `-V` has its first line alone.
 pub fn version() -> &'static str {
-    static TEXT: LazyLock<String> = LazyLock::new(|| {
-        let release = env!("CARGO_PKG_VERSION");
-        let kind = if cfg!(debug_assertions) { "development" } else { "release" };
-        let layout = instanton_layout::header::VERSION;
-        format!("{release}\ncommit {COMMIT}, {kind} build, {ARCH}-{OS}\nlayout of shared memory {layout}")
-    });
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| format!("{RELEASE}\ncommit {COMMIT}, {KIND}, {}\nlayout of shared memory {LAYOUT}", target()));
     &TEXT
 }

@@ -96,7 +96,11 @@ fn main() -> ExitCode {
             cli.notes.iter().for_each(|note| say::say(note));
             persistent::up::run(cli.words, &up)
         }
-        args::Command::Ps(ps) => persistent::ps::run(&ps),
+        args::Command::Ps(ps) => see::ps::run(&ps),
+        args::Command::Query(ask) => see::query::run(&ask),
+        args::Command::Events(events) => see::events::run(&events),
+        args::Command::Top(top) => see::top::run(&top),
+        args::Command::Info(info) => see::info::run(&info, &host::SUPPORTED),
         args::Command::Kill(kill) => persistent::orders::kill(&kill),
         args::Command::Down(down) => persistent::orders::down(&down),
         args::Command::Launch(launch) => launch::run(*launch),

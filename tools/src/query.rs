@@ -13,7 +13,11 @@ use nix::unistd::Pid;
 use crate::allocation::Allocations;
 use crate::debugger::{daemons, stops};
 use crate::jobs::{Jobs, LiveJob};
+use crate::see::job_row::{self, JOBS, JobRow};
 use crate::{spawn, usage};
+
+/// Most bytes of a command line that is shown.
+const LONGEST_COMMAND: usize = 4096;
 
 /// Query of a rank, and the way back.
 #[derive(Debug)]
@@ -44,6 +48,7 @@ impl Request {
                         namespaces(jobs.all().filter(|live| live.job.size() > 0))
                     }
                     keys::QUERY_NAMESPACE_INFO => namespaces([live?]),
+                    JOBS => job_row::into_value(jobs.all().filter(|live| live.job.size() > 0).map(row)),
                     keys::QUERY_AVAILABLE_SLOTS => free_slots(jobs, allocations),
                     keys::QUERY_MEMORY_USAGE => usage::memory(&pids(live?, rank?), query)?,
                     keys::PROC_PID => Value::Pid(pids(live?, rank?).first()?.1.as_raw()),
@@ -102,6 +107,20 @@ fn pids(live: &LiveJob, rank: Rank) -> Vec<(Proc, Pid)> {
 fn free_slots(jobs: &Jobs, allocations: &Allocations) -> Value {
     let free = u64::from(jobs.free_slots()).saturating_sub(allocations.slots());
     Value::Uint32(u32::try_from(free).unwrap_or(u32::MAX))
+}
+
+/// A job as it is shown.
+fn row(live: &LiveJob) -> JobRow {
+    let mut command = live.job.command_line();
+    command.truncate(LONGEST_COMMAND);
+    JobRow {
+        number: live.job.number,
+        nspace: live.job.nspace.to_string(),
+        ranks: live.job.size(),
+        state: live.words().to_owned(),
+        since: live.since,
+        command: String::from_utf8_lossy(&command).into_owned(),
+    }
 }
 
 /// The name and the command line of each job.

@@ -292,7 +292,7 @@ fn jobs_are_shown_and_ended_by_number() {
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + DEADLINE;
     let row = loop {
-        let ended = up.says(&["ps"]);
+        let ended = up.says(&["ps", "--in", "mine"]);
         assert!(ended.code == Some(0) && Instant::now() < until, "{ended:?}");
         if let Some(row) = ended.stdout.lines().nth(1) {
             break row.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

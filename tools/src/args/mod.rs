@@ -23,7 +23,7 @@ use instanton::launch::{AppSpec, MOST_RANKS};
 pub use general::GeneralArgs;
 pub use hosts::{HostArgs, Hosts};
 pub use output::OutputArgs;
-pub use persistent::{Down, Kill, Ps, Target, Up, UpOptions};
+pub use persistent::{Down, Kill, Target, Up, UpOptions};
 pub use placement::PlacementArgs;
 
 use crate::debugger::options::DebuggerOptions;
@@ -33,6 +33,11 @@ use crate::inspect::Inspect;
 use crate::job::ProcessSet;
 use crate::nodes::NodesOptions;
 use crate::nodes::server::NodeOptions;
+use crate::see::events::EventsOptions;
+use crate::see::info::InfoOptions;
+use crate::see::ps::Ps;
+use crate::see::query::Ask;
+use crate::see::top::Top;
 use crate::signals::SignalOptions;
 use crate::survival::SurvivalOptions;
 use app::AppArgs;
@@ -67,8 +72,28 @@ pub enum Command {
     /// It stays until `instanton down`, SIGINT or SIGTERM, and says in a line when it is there. Jobs come by `instanton
     /// run --in NAME`. There is no queue: a job that does not fit into the free slots is refused.
     Up(Box<Up>),
-    /// Show the jobs of what is up
+    /// Show jobs and ranks, and who waits for whom
+    ///
+    /// Servers of this user are looked into, and root's servers are for root: those of `instanton run` and `up`, and any
+    /// other that lets tools in. What a server does not tell is shown as a dash.
+    #[command(after_long_help = SEEN)]
     Ps(Ps),
+    /// Watch jobs, who waits, requests and memory on a screen
+    ///
+    /// Without a terminal it prints a table, or with --json a line, for each look.
+    #[command(after_long_help = WATCHED)]
+    Top(Top),
+    /// Ask servers for any key, and print a value of any type
+    #[command(after_long_help = ASKED)]
+    Query(Ask),
+    /// Print events as they pass
+    ///
+    /// Servers of this project show those for others too, and beginnings and ends of jobs and processes; other servers
+    /// pass on what is for every tool.
+    #[command(after_long_help = HEARD)]
+    Events(EventsOptions),
+    /// Show the build, its paths and limits, and what it supports
+    Info(InfoOptions),
     /// End jobs of what is up, or kill a simulated node
     Kill(Kill),
     /// End what is up, with all of its jobs
@@ -120,6 +145,71 @@ pub struct Library {
     #[arg(long = "for", value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
+
+/// End of the long help of `instanton ps`.
+const SEEN: &str = "\
+Examples:
+  instanton ps                jobs of all servers
+  instanton ps --ranks        every rank, with its node and its process
+  instanton ps --waiting      who waits in which call for whom, and since when
+  instanton ps --in 4711 --json
+
+Environment:
+  COLUMNS     width of a table; as wide as it needs to be where nobody looks
+  LC_ALL, LC_CTYPE, LANG   a locale without UTF-8 sees ASCII alone
+
+Exit status:
+  0    something was told
+  1    no server lets tools in, or none answers
+  2    the command line makes no sense
+  3    no server tells what was asked for";
+
+/// End of the long help of `instanton query`.
+const ASKED: &str = "\
+Examples:
+  instanton query NAMESPACES
+  instanton query PROC_TABLE --for 1           of job 1
+  instanton query JOB_SIZE LOCAL_PEERS --for NAMESPACE
+  instanton query MEMORY_USAGE --for 1 --with QUERY_REPORT_AVG
+  instanton query instanton.waiting --json
+  instanton query --keys                       what can be asked for
+
+Exit status:
+  0    something was answered
+  1    no server lets tools in, or none answers
+  2    the command line makes no sense
+  3    no server knows the answer";
+
+/// End of the long help of `instanton top`.
+const WATCHED: &str = "\
+Keys:
+  up, down, k, j        choose a job
+  page up, page down    scroll the lower part
+  r, tab                ranks of the job instead of who waits
+  space                 stop, and go on
+  ?                     all keys
+  q, ctrl-C             end
+
+Environment:
+  NO_COLOR   no colours
+
+Exit status:
+  0    the user has ended it, or the server that was meant is gone
+  1    that server is not there
+  2    the command line makes no sense
+  128+S   a signal S has ended it";
+
+/// End of the long help of `instanton events`.
+const HEARD: &str = "\
+Examples:
+  instanton events
+  instanton events --code EVENT_PROC_TERMINATED --count 1
+  instanton events --json --timeout 60
+
+Exit status:
+  0    the count or the time is over, or the last server has ended
+  1    no server lets tools in, or none answers
+  2    the command line makes no sense";
 
 /// End of the long help.
 const EXAMPLES: &str = "\
@@ -243,6 +333,10 @@ impl Cli {
             | Command::Node(_)
             | Command::Pages { .. }
             | Command::Ps(_)
+            | Command::Query(_)
+            | Command::Info(_)
+            | Command::Top(_)
+            | Command::Events(_)
             | Command::Kill(_)
             | Command::Down(_) => return Ok(cli),
         };

@@ -66,13 +66,6 @@ pub struct Down {
     pub target: Target,
 }
 
-/// `instanton ps`.
-#[derive(Clone, Debug, Args)]
-pub struct Ps {
-    #[command(flatten)]
-    pub target: Target,
-}
-
 impl Target {
     /// Name or process that is meant, if one is said.
     pub fn wanted(&self) -> Option<String> {

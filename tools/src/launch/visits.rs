@@ -9,13 +9,10 @@ use nix::sys::signal::{Signal, kill};
 use super::running::Running;
 use crate::control::{Action, Request};
 use crate::persistent::door;
-use crate::persistent::message::{JobRow, Reply};
+use crate::persistent::message::Reply;
 use crate::persistent::place;
 use crate::persistent::visit::{Asked, Visit};
 use crate::server::Pmix;
-
-/// Most bytes of a command line that are shown.
-const LONGEST_COMMAND: usize = 4096;
 
 impl Running {
     /// Opens the door of what is up, which has a name, and says so; and that of a run on several nodes.
@@ -40,7 +37,6 @@ impl Running {
         match asked {
             Asked::Run(call) if self.is_up => self.call(way, *call, pmix),
             Asked::Run(_) => way.answer(&Reply::Refused("it is a run, which takes no other in".to_owned())),
-            Asked::Jobs => way.answer(&Reply::Jobs(self.rows())),
             Asked::Kill { job, signal } => way.answer(&reply(self.kill_job(job, signal))),
             Asked::KillNode(node) => way.answer(&reply(pmix.node_process(node).map(|pid| {
                 // It is our child, and not reaped: nobody else has its number.
@@ -66,23 +62,6 @@ impl Running {
         let done = Completion::new(|_: Result<_, Status>| ());
         self.control(Request { targets: Some(vec![all]), action, origin: None, done });
         Ok(())
-    }
-
-    fn rows(&self) -> Vec<JobRow> {
-        let all = self.jobs.all().filter(|live| live.job.size() > 0);
-        let row = |live: &crate::jobs::LiveJob| {
-            let mut command = live.job.command_line();
-            command.truncate(LONGEST_COMMAND);
-            JobRow {
-                number: live.job.number,
-                nspace: live.job.nspace.to_string(),
-                ranks: live.job.size(),
-                state: live.words().to_owned(),
-                since: live.since,
-                command,
-            }
-        };
-        all.map(row).collect()
     }
 }
 

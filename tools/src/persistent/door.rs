@@ -65,7 +65,6 @@ fn attend(socket: UnixStream, id: u64, events: &Sender<Event>) {
 fn read(request: Request, descriptors: Vec<OwnedFd>) -> Result<Asked, String> {
     let mut job = match request {
         Request::Run(job) => job,
-        Request::Jobs => return Ok(Asked::Jobs),
         Request::Kill { job, signal } => return Ok(Asked::Kill { job, signal }),
         Request::KillNode(node) => return Ok(Asked::KillNode(node)),
         Request::Down => return Ok(Asked::Down),

@@ -22,8 +22,6 @@ const LONGEST: usize = 64 << 20;
 pub enum Request {
     /// A job, whose three streams come with it.
     Run(JobRequest),
-    /// All jobs.
-    Jobs,
     /// The end of a job, or a signal to it.
     Kill { job: u32, signal: Option<i32> },
     /// The death of a node.
@@ -59,29 +57,10 @@ struct AppRequest {
 pub enum Reply {
     /// The caller's job is over: the status to exit with, and lines for the user.
     Ended { code: u8, lines: Vec<String> },
-    /// All jobs.
-    Jobs(Vec<JobRow>),
     /// It is done, or begun.
     Done,
     /// It is not done, for this reason.
     Refused(String),
-}
-
-/// A job, as it is shown.
-#[derive(Archive, Serialize, Deserialize, Clone, Debug)]
-pub struct JobRow {
-    /// Its number.
-    pub number: u32,
-    /// Its namespace.
-    pub nspace: String,
-    /// Number of its ranks.
-    pub ranks: u32,
-    /// What it is doing.
-    pub state: String,
-    /// Start of it, in seconds since 1970.
-    pub since: u64,
-    /// Its programs and their arguments.
-    pub command: Vec<u8>,
 }
 
 fn bytes(text: OsString) -> Vec<u8> {

@@ -15,7 +15,6 @@ pub mod door;
 pub mod message;
 pub mod orders;
 pub mod place;
-pub mod ps;
 pub mod run;
 pub mod up;
 pub mod visit;

@@ -95,6 +95,11 @@ pub fn launchers(kind: Kind, wanted: Option<&str>) -> Vec<(Place, UnixStream)> {
     found
 }
 
+/// Names of what is up, with the processes; one that was killed may be among them.
+pub fn named() -> Vec<Place> {
+    all().into_iter().filter(|place| !place.name.is_empty()).collect()
+}
+
 /// Goes to the one launcher of a kind that is called so, or that there is.
 ///
 /// # Errors

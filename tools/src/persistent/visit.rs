@@ -32,8 +32,6 @@ pub struct Visit {
 pub enum Asked {
     /// A job.
     Run(Box<JobCall>),
-    /// All jobs.
-    Jobs,
     /// The end of a job, or a signal to it.
     Kill { job: u32, signal: Option<i32> },
     /// The death of a node.

@@ -32,15 +32,18 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>, width
         Some(width) => table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width),
         None => table.set_content_arrangement(ContentArrangement::Disabled),
     };
-    let is_utf8 = speaks_utf8();
     for row in rows {
-        table.add_row(row.iter().map(|cell| shown(cell, is_utf8)));
+        table.add_row(row.iter().map(|cell| plain(cell)));
     }
     table.column_iter_mut().for_each(|column| _ = column.set_padding((0, 2)));
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// A text as a terminal can show it.
+/// A text of others, as the terminal of this locale can show it.
+pub fn plain(text: &str) -> String {
+    shown(text, speaks_utf8())
+}
+
 fn shown(text: &str, is_utf8: bool) -> String {
     let text = printable(text);
     match is_utf8 || text.is_ascii() {

@@ -1,0 +1,172 @@
+//! Servers that one can look into: those of one's own user and, for root, everybody's.
+//!
+//! The kernel's table of sockets lists servers of this library, and files in the temporary directory those of the
+//! reference implementation. A name of an `instanton up` is in its session directory.
+use clap::Args;
+use instanton::data::{Info, InfoList, Query, Text, Value, keys};
+use instanton::tool::Tool;
+use serde::Serialize;
+
+use crate::persistent::place;
+
+/// Servers to look into.
+#[derive(Clone, Debug, Args)]
+pub struct From {
+    /// Server to look into: the name of an `instanton up`, the process of a launcher or server, an address
+    /// as --report-uri writes it, or file:PATH; every server of this user where none is said, of every user for root
+    #[arg(long = "in", value_name = "NAME|PID|ADDRESS", env = "INSTANTON_IN", hide_env_values = true)]
+    inside: Option<String>,
+}
+
+/// Library of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Library {
+    /// This project's.
+    Instanton,
+    /// The reference implementation, or a host on it.
+    Stock,
+}
+
+/// A server that lets tools in.
+#[derive(Clone, Debug, Serialize)]
+pub struct Server {
+    /// Its own name, where that is said.
+    pub name: Option<String>,
+    /// The process that its user knows it by.
+    pub pid: Option<i32>,
+    /// User that owns the process.
+    pub uid: Option<u32>,
+    /// Name of the `instanton up` that it belongs to.
+    pub up: Option<String>,
+    /// Its library.
+    pub library: Library,
+    /// Attributes of the way to it.
+    #[serde(skip)]
+    pub way: Vec<Info>,
+}
+
+impl Server {
+    /// A short name for a column.
+    pub fn label(&self) -> String {
+        match (&self.up, self.pid, &self.name) {
+            (Some(up), ..) => up.clone(),
+            (None, Some(pid), _) => pid.to_string(),
+            (None, None, Some(name)) => name.clone(),
+            (None, None, None) => "?".into(),
+        }
+    }
+
+    /// Returns whether another description is of the same server.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.way == other.way
+    }
+
+    /// Words for a line about it.
+    pub fn words(&self) -> String {
+        match (&self.up, self.pid, &self.name) {
+            (Some(up), Some(pid), _) => format!("{up} (process {pid})"),
+            (_, Some(pid), _) => format!("the server of process {pid}"),
+            (_, None, Some(name)) => format!("the server {name}"),
+            _ => "the server".into(),
+        }
+    }
+
+    /// One that is known by its address or file alone.
+    fn at(address: &str) -> Self {
+        let library = if address.contains(";instanton:") { Library::Instanton } else { Library::Stock };
+        let name = address.split_once(';').map(|(name, _)| name.to_owned());
+        let way = vec![Info::new(keys::SERVER_URI, Value::string(address))];
+        Self { name, pid: None, uid: None, up: None, library, way }
+    }
+
+    fn read(about: &[Info]) -> Option<Self> {
+        let text = |key| about.find(key).and_then(|info| info.value.as_str());
+        let number = |key| about.find(key).and_then(|info| info.value.as_i64());
+        let pid = number(keys::SERVER_PIDINFO).and_then(|pid| i32::try_from(pid).ok());
+        let rank = about.find(keys::SERVER_RANK).and_then(|info| info.value.as_rank());
+        let name = text(keys::SERVER_NSPACE).zip(rank).map(|(nspace, rank)| format!("{nspace}:{rank}"));
+        let (library, way) = match (text(keys::SERVER_URI), pid) {
+            (Some(uri), _) => (Self::at(uri).library, vec![Info::new(keys::SERVER_URI, Value::string(uri))]),
+            (None, Some(pid)) => (Library::Instanton, vec![Info::new(keys::SERVER_PIDINFO, Value::Pid(pid))]),
+            (None, None) => return None,
+        };
+        let uid = number(keys::USERID).and_then(|uid| u32::try_from(uid).ok());
+        Some(Self { name, pid, uid, up: None, library, way })
+    }
+}
+
+impl From {
+    /// The place that is named, if one is.
+    pub fn named(&self) -> Option<String> {
+        self.inside.clone().filter(|named| !named.is_empty())
+    }
+
+    /// The servers that are meant; none where nothing is named and nothing is there.
+    ///
+    /// # Errors
+    /// A line that says what there is instead of what is named.
+    pub fn servers(&self) -> Result<Vec<Server>, String> {
+        let Some(named) = self.named() else { return Ok(all()) };
+        if named.starts_with("file:") || named.contains(';') {
+            let mut server = Server::at(&named);
+            if named.starts_with("file:") {
+                (server.name, server.library) = (Some(named), Library::Instanton);
+            }
+            return Ok(vec![server]);
+        }
+        let found = all();
+        let is_meant = |server: &&Server| {
+            let by_name = server.name.as_deref().and_then(|name| name.rsplit_once(':'));
+            let by_pid = server.pid.is_some_and(|pid| pid.to_string() == named);
+            by_pid || server.up.as_deref() == Some(&named) || by_name.is_some_and(|(nspace, _)| nspace == named)
+        };
+        let meant: Vec<Server> = found.iter().filter(is_meant).cloned().collect();
+        if meant.is_empty() {
+            let others: Vec<String> = found.iter().map(Server::words).collect();
+            return Err(match others.is_empty() {
+                true => format!("{named}: no server of that name or process lets tools in, nor does any other"),
+                false => {
+                    format!("{named}: no server of that name or process lets tools in; there is {}", others.join(", "))
+                }
+            });
+        }
+        Ok(meant)
+    }
+}
+
+/// Every server that lets tools of this user in, by process.
+fn all() -> Vec<Server> {
+    // The list is the library's own; it needs no server.
+    let alone = Tool::init(&[Info::new(keys::TOOL_DO_NOT_CONNECT, true)]);
+    let key = Text::new(keys::QUERY_AVAIL_SERVERS).expect("a key has no NUL");
+    let query = Query { keys: vec![key], qualifiers: Vec::new() };
+    let Some((_, answers)) = alone.ok().and_then(|tool| tool.primary().query(&[query]).wait().ok()) else {
+        return Vec::new();
+    };
+    let ups = place::named();
+    let mut servers: Vec<Server> = answers
+        .iter()
+        .filter_map(|info| match &info.value {
+            Value::DataArray(about) => Server::read(&about.infos().cloned().collect::<Vec<_>>()),
+            _ => None,
+        })
+        .collect();
+    for server in &mut servers {
+        server.up = ups.iter().find(|up| Some(up.pid) == server.pid).map(|up| up.name.clone());
+    }
+    servers.sort_by_key(|server| server.pid);
+    servers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_whose_library_is_behind_it() {
+        assert_eq!(Server::at("srv:0;instanton:instanton-tools-17-ab").library, Library::Instanton);
+        let stock = Server::at("prterun-n-1@0.0;tcp4://127.0.0.1:4711");
+        assert_eq!((stock.library, stock.label()), (Library::Stock, "prterun-n-1@0.0".into()));
+    }
+}

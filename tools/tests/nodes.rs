@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use common::{Ended, Job, ends, example, numbers, run};
+use instanton::data::{App, Info, Nspace, Proc, Query, Rank, Text, Value, keys};
+use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -121,6 +123,38 @@ fn others_hear_of_a_node_that_goes_down_and_go_on() {
     assert_eq!((ended.code, told.len(), ended.stdout.lines().count()), (Some(0), 1, 2), "{ended:?}");
     assert!(told.iter().all(|line| line.starts_with("down: ") && line.ends_with("-n1")), "{ended:?}");
     assert!(ended.stderr.contains("the others go on"), "{ended:?}");
+}
+
+#[test]
+fn tools_attach_to_each_node_and_see_the_same() {
+    let mut job = Job::start(["--nodes", "3", "-n", "3", "sh", "-c", "echo $PPID; exec sleep 1000"], Stdio::null());
+    let launchers = [(); 3].map(|()| numbers(&job.line())[0]);
+    let servers: Vec<Pid> = std::iter::once(job.pid()).chain(nodes_of(launchers[0])).collect();
+    let attach = |pid: &Pid| Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(pid.as_raw()))]).unwrap();
+    let tools: Vec<Tool> = servers.iter().map(attach).collect();
+    let names: BTreeSet<String> = tools.iter().map(|tool| tool.primary().proc().to_string()).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    for (node, tool) in tools.iter().enumerate() {
+        let client = tool.primary();
+        let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };
+        let (_, answers) = client.query(&[query]).wait().unwrap();
+        let all = Nspace::new(answers[0].value.as_text().unwrap().as_bytes()).unwrap();
+        assert_eq!(client.get(&Proc::new(all.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]).unwrap(), 3u32.into());
+        let place = client.get(&Proc::new(all, Rank(2)), keys::HOSTNAME, &[]).unwrap();
+        assert!(place.as_str().unwrap().ends_with("-n2"), "{place:?}");
+        client.publish(&[Info::new(format!("port.{node}"), 17u32)]).wait().unwrap();
+    }
+    for node in 0..3 {
+        let (_, found) = tools[(node + 1) % 3].primary().lookup(&[format!("port.{node}")], &[]).wait().unwrap();
+        assert_eq!(found[0].proc, *tools[node].primary().proc());
+    }
+    let argv = ["echo", "started by a tool"].map(|word| Text::new(word).unwrap()).to_vec();
+    let app = App { cmd: None, argv, env: vec![], cwd: None, maxprocs: 1, info: vec![] };
+    tools[2].primary().spawn(&[], &[app]).wait().unwrap();
+    assert_eq!(job.line(), "started by a tool");
+    tools.into_iter().for_each(|tool| tool.finalize(&[]).unwrap());
+    job.send(Signal::SIGTERM);
+    assert_eq!(job.finish().code, Some(143));
 }
 
 #[test]

@@ -48,12 +48,13 @@ impl Admission {
         );
     }
 
-    /// Makes a name that nobody has.
+    /// Makes a name that nobody has, here or on another node whose server is of the same namespace.
     fn name_for_tool(&mut self, cx: &Ctx, jobs: &Jobs) -> Proc {
         loop {
             self.tools_named += 1;
             let own = cx.config.nspace.as_bytes();
-            let name = [&own[..own.len().min(200)], format!(".tool.{}", self.tools_named).as_bytes()].concat();
+            let node = if cx.config.rank == Rank(0) { String::new() } else { format!(".{}", cx.config.rank) };
+            let name = [&own[..own.len().min(200)], format!("{node}.tool.{}", self.tools_named).as_bytes()].concat();
             let nspace = Nspace::new(name).expect("as long as a name may be");
             if jobs.get(&nspace).is_none() {
                 return Proc::new(nspace, Rank(0));

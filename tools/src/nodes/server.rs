@@ -2,7 +2,8 @@
 //! [link](super::wire).
 //!
 //! It lives as long as the launcher does, and ends when that is gone or asks for it, after the clean-ups that its ranks
-//! have asked for. It starts no process. Requests to end that are meant for the ranks do not reach it.
+//! have asked for. It starts no process. Requests to end that are meant for the ranks do not reach it. Tools attach to it
+//! by the number of its process; what they ask goes the way of what its ranks ask.
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
@@ -11,7 +12,9 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use instanton::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, Rank, Status, Text, WAITING, WaitReport};
 use instanton::internal::sys::birth;
-use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, Server, ServerConfig};
+use instanton::server::{
+    Accepted, Answer, Completion, Credential, Host, Infos, Published, Server, ServerConfig, ToolSupport,
+};
 use nix::sys::signal::{SigSet, Signal};
 
 use super::wire::{Call, Given, Link, Reply};
@@ -53,7 +56,7 @@ pub fn run(options: NodeOptions) -> Result<u8> {
         hostname: Text::new(options.hostname.as_bytes())?,
         tmpdir: options.directory,
         job_memory: options.job_memory,
-        tools: None,
+        tools: Some(ToolSupport::default()),
         pmi: true,
         ..ServerConfig::default()
     };

@@ -99,6 +99,12 @@ fn a_full_output_is_a_failure() {
 }
 
 #[test]
+fn lines_of_our_own_that_nobody_takes_change_nothing() {
+    let ended = Job::in_shell("\"$0\" run -n 1 sh -c 'exit 7' 2> /dev/full; echo $?").finish();
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("7\n", ""));
+}
+
+#[test]
 fn output_that_nobody_reads_is_a_failure() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

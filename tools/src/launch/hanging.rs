@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use super::hang::AFTER_INTERRUPT;
 use super::running::Running;
-use crate::say::say;
+use crate::say::{say, show};
 use crate::see::{stacks, waiting};
 use crate::server::Pmix;
 
@@ -54,7 +54,7 @@ impl Running {
                     processes.extend(group.into_iter().map(|pid| (title.clone(), pid)));
                 }
             }
-            stacks::all(&processes).iter().for_each(|line| eprintln!("{}", instanton::printable(line)));
+            stacks::all(&processes).iter().for_each(|line| show(line));
         }
     }
 }

@@ -106,7 +106,7 @@ impl Constructs {
     pub fn destruct(&mut self, floor: &mut Floor<'_>, caller: Caller, proc: &Proc, id: &Nspace, mut info: Vec<Info>) {
         let refused = match floor.registry.get(id) {
             None => Status::ERR_NOT_FOUND,
-            Some(group) if !group.has(proc) => Status::ERR_NOT_A_MEMBER,
+            Some(group) if !group.awaits(proc) => Status::ERR_NOT_A_MEMBER,
             Some(group)
                 if info.iter().any(is_unserved)
                     && group.members().iter().all(|member| floor.jobs.runs_here(member)) =>
@@ -115,7 +115,7 @@ impl Constructs {
             }
             Some(group) => {
                 info.extend(group.notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true)));
-                let members = failed_destruct(floor, id, proc).unwrap_or_else(|| group.members());
+                let members = failed_destruct(floor, id, proc).unwrap_or_else(|| group.awaited());
                 return self.arrive(floor, caller, proc, Operation::Destruct(id.clone()), (&members, &info));
             }
         };

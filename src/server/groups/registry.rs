@@ -20,6 +20,8 @@ pub struct Group {
     places: Vec<Proc>,
     /// The processes that are in the group.
     present: BTreeSet<Proc>,
+    /// Those of them that are dead, and that its destruct waits for no more.
+    excused: BTreeSet<Proc>,
     /// The jobs whose processes may map each other's memory, because they share this group.
     bound: BTreeSet<Nspace>,
     /// The context id that it was given, if it was.
@@ -38,7 +40,7 @@ impl Group {
     /// Makes a group of members of whom nobody has come here: an event names them. It grants nothing.
     fn announced(places: Vec<Proc>, context: Option<u64>, notify: bool) -> Self {
         let present = collect_small(places.iter().cloned());
-        Group { places, present, bound: BTreeSet::new(), context, notify }
+        Group { places, present, excused: BTreeSet::new(), bound: BTreeSet::new(), context, notify }
     }
 
     /// Makes a group of invited members, some of whom have come to this server by requests of their own.
@@ -51,6 +53,16 @@ impl Group {
     /// The processes that are in the group.
     pub fn members(&self) -> Vec<Proc> {
         self.places.iter().filter(|proc| self.present.contains(proc)).cloned().collect()
+    }
+
+    /// The processes that its destruct waits for.
+    pub fn awaited(&self) -> Vec<Proc> {
+        self.places.iter().filter(|proc| self.awaits(proc)).cloned().collect()
+    }
+
+    /// Returns whether its destruct waits for a process.
+    pub fn awaits(&self, proc: &Proc) -> bool {
+        self.present.contains(proc) && !self.excused.contains(proc)
     }
 
     /// Returns whether a process is in the group.
@@ -138,10 +150,11 @@ impl Registry {
         }
     }
 
-    /// Takes dead members out of a group whose destruct has failed because of them, so that it can be tried again.
+    /// Lets a destruct go on without dead members because of whom one has failed, so that it can be tried again. The
+    /// group's name stands for them as before: whoever meets by it is to hear that they are gone.
     pub fn lose(&mut self, jobs: &Jobs, id: &Nspace, gone: &[Proc]) {
         if let Some(group) = self.active.get_mut(id) {
-            gone.iter().for_each(|proc| _ = group.present.remove(proc));
+            group.excused.extend(gone.iter().cloned());
             self.forget_if_deserted(jobs, id);
         }
     }
@@ -156,7 +169,8 @@ impl Registry {
     }
 
     fn forget_if_deserted(&mut self, jobs: &Jobs, id: &Nspace) {
-        if !self.active.get(id).is_some_and(|group| group.present.iter().any(|proc| jobs.runs_here(proc))) {
+        let awaits = |group: &Group| group.present.iter().any(|proc| group.awaits(proc) && jobs.runs_here(proc));
+        if !self.active.get(id).is_some_and(awaits) {
             self.disband(id);
         }
     }
@@ -373,6 +387,21 @@ mod tests {
         assert_eq!(groups.get(&id).map(Group::members), Some(members.clone()));
         dies(&mut groups, &members[1]);
         assert!(groups.active.is_empty() && groups.of_job.is_empty());
+    }
+
+    #[test]
+    fn a_groups_name_stands_for_its_dead_members_when_a_destruct_has_failed_because_of_them() {
+        let (mut groups, mut jobs) = (Registry::default(), Jobs::default());
+        let members: Vec<Proc> = (0..3).map(|rank| proc("a", Rank(rank))).collect();
+        jobs.add(&members[0].nspace, 3, &[Rank(0), Rank(1), Rank(2)]);
+        let id = Nspace::new("g").unwrap();
+        groups.enroll(&jobs, id.clone(), Group::new(members.clone(), None, false));
+        groups.lose(&jobs, &id, &members[..1]);
+        let named = vec![proc("g", Rank::WILDCARD)];
+        assert_eq!(groups.native((&jobs, &ProcessSets::default()), named), Ok(members.clone()));
+        assert_eq!(groups.get(&id).map(Group::awaited), Some(members[1..].to_vec()));
+        groups.lose(&jobs, &id, &members[1..]);
+        assert!(groups.get(&id).is_none(), "nobody is left who could end it");
     }
 
     #[test]

@@ -25,12 +25,20 @@ use known::{Known, Subject, is_about_sets, is_foreign};
 const MAX_KEYS: usize = 8192;
 /// Most bytes of the answers to one call.
 const MAX_BYTES: usize = 64 << 20;
+/// Most bytes of them that are the host's answers to keys that a query repeats: they are copied in one step.
+const MAX_COPIED: usize = 4 << 20;
 
 /// The answers to one key of a query, in its place among the others.
 type Place = Vec<Info>;
 
-/// One call of the host: queries, and the places of their keys.
-type Call = (Vec<Query>, Vec<usize>);
+/// One call of the host.
+struct Call {
+    queries: Vec<Query>,
+    /// Places of their keys.
+    places: Vec<usize>,
+    /// Places of keys that a query repeats, each behind the one that it has its answer from.
+    copies: Vec<(usize, usize)>,
+}
 
 /// A query under way.
 struct Pending {
@@ -89,13 +97,14 @@ impl Queries {
             return cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         for mut query in queries {
-            let mut of_host = Vec::new();
+            let mut of_host = Call { queries: Vec::new(), places: Vec::new(), copies: Vec::new() };
             let is_of_host = query.qualifiers.iter().any(is_foreign);
             // A key that is asked for again has the same answer.
             let mut seen: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
             for key in std::mem::take(&mut query.keys) {
-                let place = match seen.get(key.as_bytes()) {
-                    Some(at) => Some(places[*at].clone()),
+                let first = seen.get(key.as_bytes()).copied();
+                let place = match first {
+                    Some(at) => Some(places[at].clone()),
                     None if is_of_host => None,
                     None => known.own(cx, &asker, &key, &query),
                 };
@@ -103,18 +112,24 @@ impl Queries {
                 if bytes > MAX_BYTES || !held.resize(Kind::Answer, bytes) {
                     return refuse(cx, caller, &asker);
                 }
-                match &place {
-                    Some(_) => _ = seen.insert(key.as_bytes().to_vec(), places.len()),
+                match first {
+                    // Its place is empty until the host has answered.
+                    Some(at) if places[at].is_empty() => of_host.copies.push((at, places.len())),
+                    Some(_) => {}
                     None => {
-                        of_host.push(places.len());
-                        query.keys.push(key);
+                        seen.insert(key.as_bytes().to_vec(), places.len());
+                        if place.is_none() {
+                            of_host.places.push(places.len());
+                            query.keys.push(key);
+                        }
                     }
                 }
                 places.push(place.unwrap_or_default());
             }
-            if !of_host.is_empty() {
+            if !query.keys.is_empty() {
                 query.qualifiers = known.jobs.signed(cx, &asker, query.qualifiers);
-                left.push((query, of_host));
+                of_host.queries.push(query);
+                left.push(of_host);
             }
         }
         let answered = places.iter().any(|place| !place.is_empty());
@@ -126,7 +141,7 @@ impl Queries {
 
     /// Asks the host what it is still to be asked, or answers.
     fn go_on(&mut self, cx: &mut Ctx, pending: Pending) {
-        let Some((queries, _)) = pending.calls.front() else { return answer(cx, pending) };
+        let Some(Call { queries, .. }) = pending.calls.front() else { return answer(cx, pending) };
         self.last += 1;
         let number = self.last;
         cx.ask_host(
@@ -153,17 +168,14 @@ impl Queries {
     /// The host has answered.
     pub fn answered(&mut self, cx: &mut Ctx, known: &Known, number: u64, result: Result<Infos, Status>) {
         let Some(mut pending) = self.take(number) else { return };
-        let Some((asked, places)) = pending.calls.pop_front() else { return };
-        match complete(known, &pending.asker, &asked, result) {
+        let Some(Call { queries: asked, places, copies }) = pending.calls.pop_front() else { return };
+        let more = match complete(known, &pending.asker, &asked, result) {
             Ok(Answers { status, of_keys, more }) => {
                 pending.answered = true;
                 pending.last_status = status;
                 pending.bytes += of_keys.iter().flatten().map(size_of_info).sum::<usize>() + size_of_infos(&more);
-                if pending.bytes > MAX_BYTES || !pending.held.resize(Kind::Answer, pending.bytes) {
-                    return refuse(cx, pending.caller, &pending.asker);
-                }
                 places.iter().zip(of_keys).for_each(|(at, answer)| pending.places[*at].extend(answer));
-                places.last().into_iter().for_each(|at| pending.places[*at].extend_from_slice(&more));
+                more
             }
             Err(status) => {
                 pending.last_status = status;
@@ -171,8 +183,17 @@ impl Queries {
                     let key = Key::new(key.as_bytes()).ok();
                     pending.places[*at].extend(key.map(|key| Info { key, flags: 0, value: Value::Undef }));
                 }
+                Vec::new()
             }
+        };
+        let copied: usize = copies.iter().map(|(from, _)| size_of_infos(&pending.places[*from])).sum();
+        pending.bytes += copied;
+        if copied > MAX_COPIED || pending.bytes > MAX_BYTES || !pending.held.resize(Kind::Answer, pending.bytes) {
+            return refuse(cx, pending.caller, &pending.asker);
         }
+        copies.iter().for_each(|(from, to)| pending.places[*to] = pending.places[*from].clone());
+        let last = places.into_iter().chain(copies.into_iter().map(|(_, to)| to)).max();
+        last.into_iter().for_each(|at| pending.places[at].extend_from_slice(&more));
         self.go_on(cx, pending);
     }
 
@@ -264,17 +285,20 @@ fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos
 
 /// Calls of the host: one for everything, unless the same key is asked for more than once. Of answers by that key, with
 /// one left out, nobody could tell which query they are for.
-fn calls(queries: Vec<(Query, Vec<usize>)>) -> VecDeque<Call> {
+fn calls(calls: Vec<Call>) -> VecDeque<Call> {
     let mut seen = HashSet::new();
-    let is_clear = queries.iter().flat_map(|(query, _)| &query.keys).all(|key| seen.insert(key));
-    match is_clear {
-        true if queries.is_empty() => VecDeque::new(),
-        true => {
-            let (queries, places): (Vec<_>, Vec<_>) = queries.into_iter().unzip();
-            VecDeque::from([(queries, places.concat())])
-        }
-        false => queries.into_iter().map(|(query, places)| (vec![query], places)).collect(),
+    let is_clear =
+        calls.iter().flat_map(|call| &call.queries).flat_map(|query| &query.keys).all(|key| seen.insert(key));
+    if !is_clear {
+        return calls.into();
     }
+    let together = calls.into_iter().reduce(|mut all, call| {
+        all.queries.extend(call.queries);
+        all.places.extend(call.places);
+        all.copies.extend(call.copies);
+        all
+    });
+    together.into_iter().collect()
 }
 
 /// The answers, or a failure alone.
@@ -417,6 +441,24 @@ mod tests {
         assert_eq!(bench.answer(Ok((Status::SUCCESS, vec![Info::new("k", 1u32)]))), ["k"]);
         let all = vec![undefined("k"), Info::new("k", 1u32)];
         assert_eq!(bench.reply(), Some(Reply::Infos(Status::ERR_PARTIAL_SUCCESS, all)));
+    }
+
+    #[test]
+    fn the_host_is_asked_once_for_a_key_that_a_query_repeats() {
+        let mut bench = Bench::new();
+        bench.ask(&[&["k", "other", "k"], &["last", "last"]]);
+        let of_host = ["last", "other", "k", "more"].map(|key| Info::new(key, 1u32)).to_vec();
+        assert_eq!(bench.answer(Ok((Status::SUCCESS, of_host))), ["k", "other", "last"]);
+        let all = ["k", "other", "k", "last", "last", "more"].map(|key| Info::new(key, 1u32)).to_vec();
+        assert_eq!(bench.reply(), Some(Reply::Infos(Status::SUCCESS, all)));
+        let mut bench = Bench::new();
+        bench.ask(&[&["k", "k"]]);
+        bench.answer(Err(Status::ERR_TIMEOUT));
+        assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_TIMEOUT)));
+        let mut bench = Bench::new();
+        bench.ask(&[&vec!["k"; 100]]);
+        bench.answer(Ok((Status::SUCCESS, vec![Info::new("k", "x".repeat(MAX_COPIED / 50).as_str())])));
+        assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
     }
 
     #[test]

@@ -459,8 +459,12 @@ impl Door for Listener {
         if id == WORKER {
             return self.worker.take().into_iter().for_each(|one| self.decoded(one, callers));
         }
-        if ready.writable {
+        if ready.writable
+            && let Some(owner) = self.connections.get(&id).map(|connection| connection.place.owner)
+        {
+            let begin = self.turns.shares.now();
             self.write(id, callers);
+            self.turns.shares.spend(owner, begin.elapsed());
         }
         // Nothing of it is read before it is let in, and this is not said a second time.
         if ready.ended && self.connections.get(&id).is_some_and(|c| c.stage == Stage::Asking) {
@@ -516,6 +520,12 @@ impl Door for Listener {
 
     fn also_spent(&mut self, time: Duration) {
         self.turns.also_spent(time);
+    }
+
+    fn spent_for(&mut self, connection: u64, time: Duration) {
+        if let Some(connection) = self.connections.get(&connection) {
+            self.turns.shares.spend(connection.place.owner, time);
+        }
     }
 
     fn tick(&mut self, now: Instant, callers: &mut dyn Callers) {

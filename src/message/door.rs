@@ -216,6 +216,10 @@ pub trait Door: Send {
     fn also_spent(&mut self, time: Duration) {
         let _ = time;
     }
+    /// Counts time that the answer of the host to a request of this connection has taken.
+    fn spent_for(&mut self, connection: u64, time: Duration) {
+        let _ = (connection, time);
+    }
     /// That time has come.
     fn tick(&mut self, now: Instant, callers: &mut dyn Callers);
 }

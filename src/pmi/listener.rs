@@ -451,6 +451,12 @@ impl Door for PmiListener {
         self.turns.also_spent(time);
     }
 
+    fn spent_for(&mut self, connection: u64, time: Duration) {
+        if let Some(connection) = self.connections.get(&connection) {
+            self.turns.shares.spend(connection.place.owner, time);
+        }
+    }
+
     fn tick(&mut self, now: Instant, callers: &mut dyn Callers) {
         if let Some(id) = self.turns.next(now) {
             if let Some(connection) = self.connections.get_mut(&id) {

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::mailbox::Commands;
 use super::router::Router;
-use crate::message::door::{Door, Ready};
+use crate::message::door::{Door, Outgoing, Ready};
 
 /// Time after which commands, or deadlines, let others go on first.
-const TURN: Duration = Duration::from_millis(1);
+const TURN: Duration = Duration::from_micros(250);
 
 /// Time that others have for each unit of time that a slice has taken.
 const OTHERS: u32 = 3;
@@ -85,10 +85,23 @@ impl Reactor {
 
     fn run_command(&mut self) -> bool {
         let Some(command) = self.commands.take() else { return false };
-        let begin = self.router.cx.begin_step("a command or an answer of the host");
+        let step = self.router.cx.begin_step("a command or an answer of the host");
+        let begin = self.router.cx.now();
         command(&mut self.router);
+        self.router.drain();
+        // An answer to many is that of a collective, which no one of them has asked for more than others.
+        let asker = match &self.router.cx.outbox[..] {
+            [(peer, Outgoing::Reply { .. })] => Some(*peer),
+            _ => None,
+        };
         self.deliver();
-        self.router.cx.end_step(begin);
+        let time = self.router.cx.now() - begin;
+        if let Some(peer) = asker
+            && let Some(door) = self.doors.get_mut(usize::from(peer.door))
+        {
+            door.spent_for(peer.connection, time);
+        }
+        self.router.cx.end_step(step);
         true
     }
 

@@ -279,3 +279,15 @@ fn descriptors_that_wait_are_charged_until_they_are_sent() {
     visit.door.ready(1, Ready { ended: true, ..READY }, &mut notes);
     assert_eq!(account.used(), 0);
 }
+
+#[test]
+fn what_an_answer_of_the_host_takes_counts_for_who_has_asked() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let owner = visit.door.connections[&visit.connection].place.owner;
+    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)));
+    for _ in 0..4 {
+        visit.door.turns.shares.begin(other);
+        visit.door.spent_for(visit.connection, Duration::from_millis(5));
+    }
+    assert!(visit.door.turns.shares.is_held(owner) && !visit.door.turns.shares.is_held(other));
+}

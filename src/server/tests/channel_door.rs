@@ -4,7 +4,7 @@
 //! ready, and what the server sends it waits in the peer's own.
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::data::Proc;
 use crate::message::Request;
@@ -26,6 +26,7 @@ enum Incoming {
 pub struct ChannelDoor {
     incoming: Receiver<(u64, Incoming)>,
     peers: HashMap<u64, Sender<Outgoing>>,
+    spent: Sender<u64>,
 }
 
 impl Door for ChannelDoor {
@@ -63,6 +64,11 @@ impl Door for ChannelDoor {
         None
     }
 
+    fn spent_for(&mut self, connection: u64, _: Duration) {
+        // A test may have no use for it.
+        let _ = self.spent.send(connection);
+    }
+
     fn tick(&mut self, _: Instant, _: &mut dyn Callers) {}
 }
 
@@ -70,6 +76,8 @@ impl Door for ChannelDoor {
 pub struct PeerSide {
     incoming: Sender<(u64, Incoming)>,
     connections: u64,
+    /// Connections that an answer of the host has counted for.
+    pub spent: Receiver<u64>,
 }
 
 /// A peer.
@@ -84,7 +92,9 @@ pub struct ChannelPeer {
 /// Creates a door, and its other side.
 pub fn open() -> (ChannelDoor, PeerSide) {
     let (sender, incoming) = channel();
-    (ChannelDoor { incoming, peers: HashMap::new() }, PeerSide { incoming: sender, connections: 0 })
+    let (spends, spent) = channel();
+    let door = ChannelDoor { incoming, peers: HashMap::new(), spent: spends };
+    (door, PeerSide { incoming: sender, connections: 0, spent })
 }
 
 impl PeerSide {

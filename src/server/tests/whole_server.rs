@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::channel_door::{self, ChannelPeer, PeerSide};
 use crate::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, Waiting, keys};
-use crate::message::door::{Outgoing, Ready};
+use crate::message::door::{Outgoing, PeerId, Ready};
 use crate::message::{GroupCall, Posted, Push, Reply, Request};
 use crate::server::Host;
 use crate::server::config::ServerConfig;
+use crate::server::ctx::peers::Caller;
 use crate::server::ctx::testing;
+use crate::server::ctx::ticket::Ticket;
 use crate::server::fork_environment::{Common, ForkEnvironments};
 use crate::server::mailbox::Mailbox;
 use crate::server::reactor::Reactor;
@@ -29,6 +31,7 @@ impl Host for RecordingHost {
 /// A server with a job of two processes here, and the other side of its door.
 struct TestServer {
     reactor: Reactor,
+    mailbox: Mailbox<Router>,
     peer_side: PeerSide,
     nspace: Nspace,
     lost: RecordingHost,
@@ -50,7 +53,8 @@ impl TestServer {
         let router = Router::new(test.cx, environments, None);
         let reactor = Reactor::new(router, vec![Box::new(door)], commands);
         let nspace = Nspace::new("job").unwrap();
-        let mut server = TestServer { reactor, peer_side, nspace: nspace.clone(), lost, clock };
+        let mut server =
+            TestServer { reactor, mailbox: mailbox.clone(), peer_side, nspace: nspace.clone(), lost, clock };
         let registers = move |router: &mut Router| {
             let mut info = JobInfoBuilder::new(&nspace, 2, "here");
             let info = info.infos(&[Info::new(keys::JOB_SIZE, 2u32), Info::new("site.key", "x")]).map(|()| info);
@@ -142,6 +146,31 @@ fn a_get_waits_until_its_key_is_committed() {
     let number = asks.asks(get(Proc::new(server.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE));
     server.turn();
     assert_eq!(replies(&asks), [(number, Reply::Value(Value::from(2u32)))]);
+}
+
+#[test]
+fn an_answer_of_the_host_counts_for_who_has_asked_and_one_to_many_for_nobody() {
+    let mut server = TestServer::new();
+    let mut peers = server.both_come();
+    let proc = server.proc(0);
+    let numbers = peers.each_mut().map(|peer| [(); 2].map(|()| peer.asks(get(proc.clone(), "never"))));
+    server.turn();
+    let answers = move |turn: usize, connections: &'static [u64]| {
+        move |router: &mut Router| {
+            for connection in connections {
+                let caller = Caller {
+                    peer: PeerId { door: 0, connection: *connection },
+                    number: numbers[*connection as usize - 1][turn],
+                };
+                router.redeem(Ticket::Reply(caller, done(Status::ERR_NOT_FOUND)));
+            }
+        }
+    };
+    server.mailbox.post(answers(0, &[2])).unwrap();
+    server.mailbox.post(answers(1, &[1, 2])).unwrap();
+    server.reactor.run_commands();
+    assert_eq!(peers.map(|peer| replies(&peer).len()), [1, 2]);
+    assert_eq!(server.peer_side.spent.try_iter().collect::<Vec<_>>(), [2]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ say = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup dist install uninstall peers demo matrix test unit-test loom abi-test targets fuzz sanitize simulate lint bench readers instructions performance clean
+.PHONY: help setup dist install uninstall peers demo matrix attacks test unit-test loom abi-test targets fuzz sanitize simulate lint bench readers instructions performance clean
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
@@ -112,6 +112,9 @@ performance: setup dist peers ## measure everything anew and write it into docs/
 
 matrix: setup dist peers ## run every client library under every server, and show which answers differ (MATRIX_OPTIONS)
 	@scripts/matrix "$(TARGET)" dist "$(PEERS)" $(MATRIX_OPTIONS)
+
+attacks: setup dist ## run attackers of each kind beside ranks that fence and get, and say what is left to these (ATTACKS)
+	@scripts/attacks $(ATTACKS)
 
 clean: ## remove dist/ and everything that was built
 	cargo clean

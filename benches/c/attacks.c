@@ -1,0 +1,435 @@
+/*
+ * A job with an attacker in it:
+ *
+ *     instanton run --job-memory 128M -n 2 attacks victim DIR : -n 1 attacks KIND DIR
+ *
+ * Ranks 0 and 1 fence and get for a while, and write to DIR/RANK how often, and how many milliseconds the longest round
+ * took. Rank 2 makes requests of one kind again and again until DIR/0 is there, and writes to DIR/burnt how many
+ * processors it has kept busy. The kinds "spin1" to "spin9" burn so many and ask nothing: the other kinds are measured
+ * by what victims have beside them.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pmix_tool.h>
+
+/* Seconds that victims measure, and that the attack has before that. */
+#define MEASURED 3.0
+#define AHEAD 1.0
+/* Requests of an attacker that are under way at once. */
+#define UNDER_WAY 20000
+
+static pmix_proc_t me, pair[2], with_victim[2];
+static char over[4096];
+static volatile int under_way;
+static unsigned next;
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static int victim(const char *directory)
+{
+    unsigned other = 1 - me.rank, rounds = 0;
+    double begin = now(), longest = 0;
+    pmix_value_t value = {.type = PMIX_UINT32, .data.uint32 = 7}, *found;
+    bool is_over = false;
+    char key[32];
+    for (unsigned round = 0; !is_over; round++) {
+        double at = now();
+        if (PMIx_Fence(pair, 2, NULL, 0) != PMIX_SUCCESS)
+            return 2;
+        if (round > 0) {
+            if (PMIx_Get(&pair[other], "key0", NULL, 0, &found) != PMIX_SUCCESS)
+                return 3;
+            PMIX_VALUE_RELEASE(found);
+        }
+        if (at - begin > AHEAD) {
+            double took = now() - at;
+            rounds++;
+            longest = took > longest ? took : longest;
+        }
+        if (round % 64 != 0)
+            continue;
+        /* Both end in the same round: rank 0 says so by a key. */
+        snprintf(key, sizeof key, "key%u", round);
+        value.data.uint32 = now() - begin > AHEAD + MEASURED;
+        if (PMIx_Put(PMIX_GLOBAL, key, &value) != PMIX_SUCCESS || PMIx_Commit() != PMIX_SUCCESS)
+            return 4;
+        if (PMIx_Fence(pair, 2, NULL, 0) != PMIX_SUCCESS || PMIx_Get(&pair[0], key, NULL, 0, &found) != PMIX_SUCCESS)
+            return 5;
+        is_over = found->data.uint32;
+        PMIX_VALUE_RELEASE(found);
+    }
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%u", directory, me.rank);
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        return 6;
+    fprintf(file, "%u %.0f\n", rounds, longest * 1e3);
+    return fclose(file);
+}
+
+static bool is_over(void)
+{
+    return access(over, F_OK) == 0;
+}
+
+static void end_one(void)
+{
+    __atomic_sub_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
+}
+
+static void done(pmix_status_t status, void *data)
+{
+    (void)status, (void)data;
+    end_one();
+}
+
+static void got(pmix_status_t status, pmix_value_t *value, void *data)
+{
+    (void)status, (void)value, (void)data;
+    end_one();
+}
+
+static void found(pmix_status_t status, pmix_pdata_t data[], size_t ndata, void *cbdata)
+{
+    (void)status, (void)data, (void)ndata, (void)cbdata;
+    end_one();
+}
+
+static void told(pmix_status_t status, pmix_info_t *info, size_t ninfo, void *data, pmix_release_cbfunc_t release,
+                 void *release_data)
+{
+    (void)status, (void)info, (void)ninfo, (void)data;
+    if (release != NULL)
+        release(release_data);
+    end_one();
+}
+
+static void spawned(pmix_status_t status, char nspace[], void *data)
+{
+    (void)status, (void)nspace, (void)data;
+    end_one();
+}
+
+static void credential(pmix_status_t status, pmix_byte_object_t *bytes, pmix_info_t info[], size_t ninfo, void *data)
+{
+    (void)status, (void)bytes, (void)info, (void)ninfo, (void)data;
+    end_one();
+}
+
+static void pulled(pmix_status_t status, size_t number, void *data)
+{
+    (void)status, (void)number, (void)data;
+    end_one();
+}
+
+static void printed(size_t number, pmix_iof_channel_t channel, pmix_proc_t *source, pmix_byte_object_t *bytes,
+                    pmix_info_t info[], size_t ninfo)
+{
+    (void)number, (void)channel, (void)source, (void)bytes, (void)info, (void)ninfo;
+}
+
+static void handled(size_t number, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                    pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t then, void *data)
+{
+    (void)number, (void)status, (void)source, (void)info, (void)ninfo, (void)results, (void)nresults;
+    then(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+/* Text of so many bytes, the same for all callers. */
+static char *text(size_t bytes)
+{
+    static char *all;
+    static size_t last;
+    if (all == NULL) {
+        all = malloc((64 << 20) + 1);
+        memset(all, 'x', 64 << 20);
+    }
+    all[last] = 'x';
+    all[bytes] = '\0';
+    last = bytes;
+    return all;
+}
+
+static pmix_info_t of_text(const char *key, char *string)
+{
+    pmix_info_t info = {0};
+    PMIX_LOAD_KEY(info.key, key);
+    info.value = (pmix_value_t){.type = PMIX_STRING, .data.string = string};
+    return info;
+}
+
+static pmix_info_t of_number(const char *key, int number)
+{
+    pmix_info_t info = {0};
+    PMIX_LOAD_KEY(info.key, key);
+    info.value = (pmix_value_t){.type = PMIX_INT, .data.integer = number};
+    return info;
+}
+
+static pmix_info_t of_truth(const char *key)
+{
+    pmix_info_t info = {0};
+    PMIX_LOAD_KEY(info.key, key);
+    info.value = (pmix_value_t){.type = PMIX_BOOL, .data.flag = true};
+    return info;
+}
+
+static pmix_status_t put(unsigned keys, size_t bytes)
+{
+    pmix_value_t value = {.type = PMIX_STRING, .data.string = text(bytes)};
+    char key[32];
+    for (unsigned at = 0; at < keys; at++) {
+        snprintf(key, sizeof key, "k%u", (next + at) % (keys > 8 ? keys : 8));
+        PMIx_Put(PMIX_GLOBAL, key, &value);
+    }
+    return PMIx_Commit();
+}
+
+static void burn(void)
+{
+    for (volatile unsigned at = 0; at < 1000000; at++)
+        ;
+}
+
+/* Makes one request; returns success where an answer comes to a callback. */
+static pmix_status_t request(const char *kind)
+{
+    static char *names[8193];
+    char name[64];
+    pmix_info_t info[2];
+    size_t bytes;
+    snprintf(name, sizeof name, "name%u", ++next);
+#define IS(word) (strcmp(kind, word) == 0)
+    if (strncmp(kind, "spin", 4) == 0) {
+        for (int more = kind[4] - '1'; next == 1 && more > 0; more--)
+            if (fork() == 0) {
+                while (!is_over())
+                    burn();
+                _exit(0);
+            }
+        return burn(), PMIX_ERROR;
+    }
+    if (IS("output")) {
+        if (fwrite(text(4000), 1, 4000, stdout) != 4000)
+            return PMIX_ERROR;
+        putchar('\n');
+        return PMIX_ERROR;
+    }
+    if (IS("puts"))
+        return put(1, 100 << 10), PMIX_ERROR;
+    if (IS("small-puts"))
+        return put(1, 32), PMIX_ERROR;
+    if (IS("large-puts"))
+        return put(1, 8 << 20), PMIX_ERROR;
+    if (IS("many-keys"))
+        return put(1000, 50), PMIX_ERROR;
+    if (IS("look-up")) {
+        if (next == 1) {
+            info[0] = of_text("large", text(8 << 20));
+            PMIx_Publish(info, 1);
+        }
+        for (int at = 0; at < 8192; at++)
+            names[at] = "large";
+        return PMIx_Lookup_nb(names, NULL, 0, found, NULL);
+    }
+    if (IS("waits")) {
+        char *one[2] = {name, NULL};
+        info[0] = of_number(PMIX_WAIT, 0);
+        return PMIx_Lookup_nb(one, info, 1, found, NULL);
+    }
+    if (IS("gets"))
+        return PMIx_Get_nb(&pair[next % 2], name, NULL, 0, got, NULL);
+    if (IS("all"))
+        return PMIx_Get_nb(&pair[next % 2], NULL, NULL, 0, got, NULL);
+    if (IS("fences")) {
+        info[0] = of_number(PMIX_TIMEOUT, 1);
+        info[1] = of_text("attribute", text(1900 << 10));
+        return PMIx_Fence_nb(with_victim, 2, info, 2, done, NULL);
+    }
+    if (IS("small-fences")) {
+        info[0] = of_number(PMIX_TIMEOUT, 1);
+        return PMIx_Fence_nb(with_victim, 2, info, 1, done, NULL);
+    }
+    if (IS("own-fences"))
+        return PMIx_Fence_nb(&me, 1, NULL, 0, done, NULL);
+    if (IS("large-fences")) {
+        info[0] = of_truth(PMIX_COLLECT_DATA);
+        put(1, 2 << 20);
+        return PMIx_Fence_nb(&me, 1, info, 1, done, NULL);
+    }
+    if (IS("clean-ups")) {
+        char *path = text(1 << 20);
+        memcpy(path, "/", 1);
+        snprintf(path + 1, 32, "%u", next);
+        path[strlen(path)] = 'x';
+        info[0] = of_text(PMIX_REGISTER_CLEANUP, path);
+        return PMIx_Job_control_nb(NULL, 0, info, 1, told, NULL);
+    }
+    if (IS("queries") || IS("hosts") || IS("tables")) {
+        bool is_of_hosts = IS("hosts");
+        unsigned keys = IS("queries") ? 8192 : is_of_hosts ? 1 : 500;
+        pmix_query_t query = {0};
+        for (unsigned at = 0; at < keys; at++)
+            names[at] = IS("queries") ? PMIX_QUERY_NAMESPACES : PMIX_QUERY_PROC_TABLE;
+        names[keys] = NULL;
+        query.keys = names;
+        static char *hosts;
+        if (hosts == NULL) {
+            hosts = malloc(1 << 20);
+            size_t length = 0;
+            for (int host = 0; host < 100000; host++)
+                length += (size_t)sprintf(hosts + length, "%sh%d", host == 0 ? "" : ",", host);
+        }
+        info[0] = of_text(PMIX_HOSTNAME, hosts);
+        info[1] = of_text(PMIX_NSPACE, me.nspace);
+        query.qualifiers = is_of_hosts ? info : info + 1;
+        query.nqual = 1;
+        return PMIx_Query_info_nb(&query, 1, told, NULL);
+    }
+    if (IS("invitations"))
+        return PMIx_Group_invite_nb(name, with_victim, 2, NULL, 0, told, NULL);
+    if (IS("constructs"))
+        return PMIx_Group_construct_nb(name, with_victim, 2, NULL, 0, told, NULL);
+    if (IS("groups")) {
+        pmix_info_t *results;
+        if (PMIx_Group_construct(name, &me, 1, NULL, 0, &results, &bytes) == PMIX_SUCCESS)
+            PMIx_Group_destruct(name, NULL, 0);
+        return PMIX_ERROR;
+    }
+    if (IS("kept-groups"))
+        return PMIx_Group_construct_nb(name, &me, 1, NULL, 0, told, NULL);
+    if (IS("spawns")) {
+        char *words[2] = {"true", NULL};
+        pmix_app_t app = {.cmd = "true", .argv = words, .maxprocs = 1};
+        return PMIx_Spawn_nb(NULL, 0, &app, 1, spawned, NULL);
+    }
+    if (IS("publications")) {
+        info[0] = of_number(name, 1);
+        return PMIx_Publish_nb(info, 1, done, NULL);
+    }
+    if (IS("large-publications")) {
+        info[0] = of_text(name, text(4 << 20));
+        return PMIx_Publish_nb(info, 1, done, NULL);
+    }
+    if (IS("logs")) {
+        info[0] = of_text(PMIX_LOG_STDERR, text(64 << 10));
+        return PMIx_Log_nb(info, 1, NULL, 0, done, NULL);
+    }
+    if (IS("monitors")) {
+        info[0] = of_number(PMIX_MONITOR_HEARTBEAT_TIME, 1);
+        info[0].value.type = PMIX_UINT32;
+        pmix_info_t monitor = of_truth(PMIX_MONITOR_HEARTBEAT);
+        return PMIx_Process_monitor_nb(&monitor, -5001, info, 1, told, NULL);
+    }
+    if (IS("pulls"))
+        return PMIx_IOF_pull(&me, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, printed, pulled, NULL);
+    if (IS("events") || IS("small-events")) {
+        if (next == 1) {
+            /* Sixty clones of this process hear them. */
+            for (int clone = 0; clone < 60; clone++)
+                if (fork() == 0) {
+                    pmix_status_t code = -5000;
+                    PMIx_Init(NULL, NULL, 0);
+                    PMIx_Register_event_handler(&code, 1, NULL, 0, handled, NULL, NULL);
+                    while (!is_over())
+                        usleep(100000);
+                    _exit(0);
+                }
+            usleep(500000);
+        }
+        info[0] = of_text("large", text(IS("events") ? 900 << 10 : 16));
+        return PMIx_Notify_event(-5000, &me, PMIX_RANGE_LOCAL, info, 1, done, NULL);
+    }
+    if (IS("codes")) {
+        static pmix_status_t codes[8000];
+        for (int code = 0; code < 8000; code++)
+            codes[code] = -10000 - code;
+        int handler = PMIx_Register_event_handler(codes, 8000, NULL, 0, handled, NULL, NULL);
+        if (handler >= 0)
+            PMIx_Deregister_event_handler((size_t)handler, NULL, NULL);
+        return PMIX_ERROR;
+    }
+    if (IS("connections")) {
+        if (fork() == 0) {
+            _exit(PMIx_Init(NULL, NULL, 0) == PMIX_SUCCESS ? 0 : 1);
+        }
+        return PMIX_ERROR;
+    }
+    if (IS("credentials"))
+        return PMIx_Get_credential_nb(NULL, 0, credential, NULL);
+    if (IS("connects"))  {
+        info[0] = of_number(PMIX_TIMEOUT, 1);
+        return PMIx_Connect_nb(with_victim, 2, info, 1, done, NULL);
+    }
+    if (IS("allocations")) {
+        info[0] = of_number(PMIX_ALLOC_NUM_NODES, 1);
+        info[0].value.type = PMIX_UINT64;
+        return PMIx_Allocation_request_nb(PMIX_ALLOC_NEW, info, 1, told, NULL);
+    }
+    fprintf(stderr, "there is no kind %s\n", kind);
+    exit(2);
+}
+
+static double seconds(const struct rusage *of)
+{
+    return (double)(of->ru_utime.tv_sec + of->ru_stime.tv_sec) +
+           (double)(of->ru_utime.tv_usec + of->ru_stime.tv_usec) / 1e6;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        fprintf(stderr, "usage: attacks victim|KIND DIR\n");
+        return 2;
+    }
+    if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS)
+        return 1;
+    for (int rank = 0; rank < 2; rank++)
+        PMIX_LOAD_PROCID(&pair[rank], me.nspace, (pmix_rank_t)rank);
+    with_victim[0] = pair[0];
+    with_victim[1] = me;
+    if (strcmp(argv[1], "victim") == 0) {
+        int status = victim(argv[2]);
+        if (status != 0)
+            fprintf(stderr, "a victim fails at step %d\n", status);
+        PMIx_Finalize(NULL, 0);
+        return status;
+    }
+    snprintf(over, sizeof over, "%s/0", argv[2]);
+    double begin = now();
+    while (!is_over()) {
+        if (under_way > UNDER_WAY) {
+            burn();
+            continue;
+        }
+        __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
+        if (request(argv[1]) != PMIX_SUCCESS)
+            end_one();
+    }
+    struct rusage self, children;
+    /* Clones see the file as well; they are counted once they have ended. */
+    while (wait(NULL) > 0)
+        ;
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    snprintf(over, sizeof over, "%s/burnt", argv[2]);
+    FILE *file = fopen(over, "w");
+    if (file != NULL) {
+        fprintf(file, "%.2f\n", (seconds(&self) + seconds(&children)) / (now() - begin));
+        fclose(file);
+    }
+    /* Whatever waits is left to the server. */
+    _exit(0);
+}

@@ -99,7 +99,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>) -> Result<St
 
 impl ControlThread {
     fn run(mut self) {
-        let _span = trace::span!(INFO, "server", name = %self.reactor.router.cx.identity.proc);
+        let _span = trace::span!(INFO, "server", of = %self.reactor.router.cx.identity.proc);
         trace::event!(INFO, "serves");
         let mut events = Events::with_capacity(256);
         while !self.reactor.router.cx.stopping {

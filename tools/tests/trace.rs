@@ -54,7 +54,7 @@ fn levels_say_more_and_each_line_has_its_time() {
     assert_eq!((ended.code, &ended.stderr[..]), (Some(0), ""));
     let lines = fs::read_to_string(&trace.0).unwrap();
     let has = |words: &[&str]| lines.lines().any(|line| words.iter().all(|word| line.contains(word)));
-    assert!(has(&["instanton server ", " info: server{name=", "a process is let in", "anew=false"]), "{lines}");
+    assert!(has(&["instanton server ", " info: server{of=", "a process is let in", "anew=false"]), "{lines}");
     assert!(has(&[" debug: ", "a collective is complete"]), "{lines}");
     assert!(has(&["instanton run ", " info: birth{of=", "a rank is started", "pid="]), "{lines}");
     // A span says at its end what it took.

@@ -149,6 +149,8 @@ impl Router {
 
     fn mark_gone(&mut self, proc: &Proc) {
         if let Some(client) = self.jobs.client_mut(proc) {
+            // The kernel and the host may both say it.
+            trace::event!(INFO, %proc, again = client.gone, "a process has ended");
             client.gone = true;
             if client.phase != Phase::Finalized {
                 client.phase = Phase::Lost;

@@ -53,7 +53,6 @@ impl Router {
 
     /// A process has ended, and none will come in its place.
     pub(in crate::server) fn process_gone(&mut self, proc: &Proc) {
-        trace::event!(INFO, %proc, "a process has ended");
         self.not_coming(proc);
         self.groups.process_gone(below!(self), proc);
         self.gets.process_gone(&mut self.cx, &self.jobs, proc);

@@ -101,7 +101,7 @@ pub mod internal {
     #[cfg(feature = "server")]
     pub mod pmi {
         pub use crate::pmi::parsers::is_pmi;
-        pub use crate::pmi::{PREPUT, VARIABLE, connect};
+        pub use crate::pmi::{PATH, PREPUT, VARIABLE, connect};
     }
     #[cfg(feature = "server")]
     pub mod stock {

@@ -255,6 +255,7 @@ fn each_parser_takes_some_of_its_corpus() {
 /// Parsers with a mistake: one believes an index, one a length, one a sum. The others read what their namesakes do, and
 /// are found from the same corpus.
 mod planted {
+    use instanton::internal::pmi::is_pmi;
     use instanton::internal::stock::{is_ack, is_conversation, is_request};
     use instanton::internal::upstream::{is_answer, is_job_info, is_news};
     use instanton::internal::wire::flex;
@@ -320,6 +321,18 @@ mod planted {
     pub fn news(bytes: &[u8]) -> bool {
         is_news(bytes) && (bytes[0] != 2 || bytes[1] == 12 || *bytes.last().unwrap_or(&0) == b'\n' || bytes[200] > 0)
     }
+
+    /// A frame is as long as it says.
+    pub fn pmi(bytes: &[u8]) -> bool {
+        let taken = is_pmi(bytes);
+        let Some((b'2', mut rest)) = bytes.split_first() else { return taken };
+        while let Some((head, behind)) = rest.split_first_chunk::<6>() {
+            let len = std::str::from_utf8(head).ok().and_then(|len| len.trim().parse::<usize>().ok());
+            let Some(len) = len else { break };
+            rest = &behind[len..];
+        }
+        taken
+    }
 }
 
 #[test]
@@ -333,6 +346,7 @@ fn planted_mistakes_are_found_and_repeated() {
         ("answer", planted::answer),
         ("job_info", planted::job_info),
         ("news", planted::news),
+        ("pmi", planted::pmi),
     ];
     let small = small.into_iter().map(|(name, parser)| Target::new(name, parser, corpus()));
     for target in small.chain(twins.into_iter().map(Target::of_sources)) {

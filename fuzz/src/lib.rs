@@ -14,6 +14,7 @@ use instanton::data::{DataArray, DataType, Info, Key, Nspace, Posted, Rank, Scop
 use instanton::internal::client::from_variables;
 use instanton::internal::control::{address, frame, handshake, rendezvous};
 use instanton::internal::message::{Push, Reply};
+pub use instanton::internal::pmi::is_pmi;
 use instanton::internal::server::is_exchange;
 pub use instanton::internal::stock::{is_ack, is_conversation, is_request};
 use instanton::internal::sys::hwloc;
@@ -28,7 +29,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 pub type Parser = fn(&[u8]) -> bool;
 
 /// Every parser with its name.
-pub const PARSERS: [(&str, Parser); 19] = [
+pub const PARSERS: [(&str, Parser); 20] = [
     ("handshake", handshake),
     ("frame", frame),
     ("address", address),
@@ -49,6 +50,8 @@ pub const PARSERS: [(&str, Parser); 19] = [
     ("answer", is_answer),
     ("job_info", is_job_info),
     ("news", is_news),
+    // What processes say that speak PMI-1 or PMI-2, and their launchers.
+    ("pmi", is_pmi),
 ];
 
 /// A frame's header, and as much of its body as there is.

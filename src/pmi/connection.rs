@@ -3,7 +3,8 @@ use std::io::{self, Read, Write};
 
 use mio::net::UnixStream;
 
-use super::conversation::{Conversation, Version};
+use super::conversation::Conversation;
+use super::version::Version;
 use super::words::{BadWords, LENGTH, LONGEST, length};
 use crate::account::Account;
 use crate::data::Proc;
@@ -11,12 +12,15 @@ use crate::transport::input::{CHUNK, Fill, Input, Taken};
 use crate::transport::output::{Flush, Full, Output};
 use crate::transport::turns::Place;
 
+/// A process, and the token that it would show at the native door.
+pub type Seat = (Proc, [u8; 32]);
+
 /// Stage of a connection.
 pub enum Stage {
     /// Nobody has said whose seat it is.
     Unknown,
     /// It is that of a process, which has not spoken.
-    Seated(Proc, [u8; 32]),
+    Seated,
     /// It has, in that version, and the server has not answered. Nothing is read from it meanwhile.
     Asking(Version),
     /// It is in.
@@ -50,6 +54,8 @@ pub enum Breach {
 pub struct Connection {
     pub stream: UnixStream,
     pub stage: Stage,
+    /// Its process and that one's token, once it is seated.
+    pub seat: Option<Seat>,
     /// Its place among those that have turns.
     pub place: Place,
     /// True while a long request of it is worked at.
@@ -70,6 +76,7 @@ impl Connection {
         Connection {
             stream,
             stage: Stage::Unknown,
+            seat: None,
             place: Place::default(),
             is_busy: false,
             has_ended: false,

@@ -4,9 +4,12 @@
 //! PMI-2 answers come as they are ready, each with the token of its request.
 use std::sync::Arc;
 
+use super::requests::{attribute, fence, get, key, put};
 use super::spawn::{self, Lines, Spawn};
+use super::version::{Version, answer_of};
 use super::words::{self, Words};
-use crate::data::{Info, InfoList, Key, Nspace, Posted, Proc, Rank, Scope, Status, Text, Value, keys};
+use crate::account::Account;
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Text, Value, keys};
 use crate::message::door::JobInformation;
 use crate::message::numbers::NumberMap;
 use crate::message::{Forward, Reply, Request};
@@ -18,38 +21,10 @@ const MAXES: [(&str, &[u8]); 3] = [("kvsname_max", b"256"), ("keylen_max", b"64"
 const LONGEST_ANSWER: usize = 1000;
 /// The key whose value is the placement of the ranks.
 const MAPPING: &[u8] = b"PMI_process_mapping";
-/// Prefix of the keys of attributes that processes of a node put for each other.
-const OF_NODE: &[u8] = b"pmi.node.";
-
-/// Version of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// PMI-1, whose subversion is this.
-    One(i64),
-    /// PMI-2.
-    Two,
-}
-
-impl Version {
-    /// Reads the first line of a process; none where it asks for no version that is spoken here.
-    pub fn asked_by(words: &Words<'_>) -> Option<Self> {
-        match (words.number("pmi_version")?, words.number("pmi_subversion").unwrap_or(0)) {
-            (1, minor) => Some(Version::One(minor.clamp(0, 2))),
-            (2, _) => Some(Version::Two),
-            _ => None,
-        }
-    }
-
-    /// The answer to that line.
-    pub fn response(self, is_in: bool) -> Vec<u8> {
-        let (major, minor) = match self {
-            Version::One(minor) => (1, minor),
-            Version::Two => (2, 0),
-        };
-        let rc = if is_in { "0" } else { "-1" };
-        format!("cmd=response_to_init pmi_version={major} pmi_subversion={minor} rc={rc}\n").into_bytes()
-    }
-}
+/// Longest token of a request.
+const LONGEST_TOKEN: usize = 256;
+/// Most requests of a process that wait at a time.
+const MOST_PENDING: usize = 4096;
 
 /// Step that follows from a message.
 #[derive(Debug, PartialEq)]
@@ -101,15 +76,22 @@ pub struct Conversation {
     /// Number of the last request.
     last: u64,
     lines: Lines,
+    account: Account,
     /// True once it has finalized.
     is_over: bool,
 }
 
 impl Conversation {
-    /// Begins the conversation with a process that was let in.
-    pub fn new(proc: Proc, version: Version, job: Option<Arc<dyn JobInformation>>, mapping: Option<Arc<[u8]>>) -> Self {
+    /// Begins the conversation with a process that was let in, and to whose account counts what it makes us hold.
+    pub fn new(
+        proc: Proc,
+        version: Version,
+        job: Option<Arc<dyn JobInformation>>,
+        mapping: Option<Arc<[u8]>>,
+        account: Account,
+    ) -> Self {
         let (pending, lines) = (NumberMap::default(), Lines::default());
-        Conversation { proc, version, job, mapping, pending, last: 0, lines, is_over: false }
+        Conversation { proc, version, job, mapping, pending, last: 0, lines, account, is_over: false }
     }
 
     /// Its version of the protocol.
@@ -127,14 +109,20 @@ impl Conversation {
         matches!(self.version, Version::One(_)) && !self.pending.is_empty()
     }
 
+    /// Returns whether it has finalized, and heard so.
+    pub fn has_finalized(&self) -> bool {
+        self.is_over && self.pending.is_empty()
+    }
+
     /// Takes in a line of PMI-1, without its end.
     ///
     /// # Errors
     /// Says what is wrong with it.
     pub fn line(&mut self, line: &[u8]) -> Result<Option<Step>, String> {
         if self.lines.is_open() {
-            let Some(commands) = self.lines.take(line).map_err(|error| error.to_string())? else { return Ok(None) };
-            return Ok(Some(self.spawn(b"spawn".to_vec(), None, spawn::of_lines(&commands))));
+            let Some(taken) = self.lines.take(line, &self.account) else { return Ok(None) };
+            let spawn = taken.and_then(|commands| spawn::of_lines(&commands));
+            return Ok(Some(self.spawn(b"spawn".to_vec(), None, spawn)));
         }
         if line == b"mcmd=spawn" {
             self.lines.begin();
@@ -150,6 +138,13 @@ impl Conversation {
     /// Says what is wrong with it.
     pub fn frame(&mut self, body: &[u8]) -> Result<Option<Step>, String> {
         let words = Words::of_frame(body).map_err(|error| error.to_string())?;
+        let token = words.get("thrid");
+        if token.is_some_and(|token| token.len() > LONGEST_TOKEN) {
+            return Err(format!("a token of more than {LONGEST_TOKEN} bytes"));
+        }
+        if self.pending.len() >= MOST_PENDING && words.command() != b"abort" {
+            return Ok(Some(self.fail(words.command(), token, "too many requests wait")));
+        }
         Ok(self.asked_in_frames(&words))
     }
 
@@ -369,6 +364,7 @@ impl Conversation {
 
     fn spawn(&mut self, command: Vec<u8>, token: Option<Vec<u8>>, spawn: Result<Spawn, spawn::BadSpawn>) -> Step {
         match spawn {
+            _ if self.is_over => self.fail(&command, token.as_deref(), "finalized"),
             Ok(Spawn { request, processes }) => {
                 self.ask(command, token, Answer::Spawned(processes), Request::Forward(request))
             }
@@ -497,52 +493,4 @@ impl Conversation {
             Version::Two => words::frame(&[&pairs[..], &[("errmsg", why.as_bytes())]].concat()),
         })
     }
-}
-
-/// The command of the answer to a command.
-fn answer_of(version: Version, command: &[u8]) -> Vec<u8> {
-    if version == Version::Two {
-        return [command, b"-response"].concat();
-    }
-    let answer: &[u8] = match command {
-        b"get_maxes" => b"maxes",
-        b"get_universe_size" => b"universe_size",
-        b"get_appnum" => b"appnum",
-        b"get_my_kvsname" => b"my_kvsname",
-        b"put" => b"put_result",
-        b"get" => b"get_result",
-        b"barrier_in" => b"barrier_out",
-        b"publish_name" => b"publish_result",
-        b"unpublish_name" => b"unpublish_result",
-        b"lookup_name" => b"lookup_result",
-        b"spawn" => b"spawn_result",
-        b"finalize" => b"finalize_ack",
-        b"create_kvs" => b"newkvs",
-        b"destroy_kvs" => b"kvs_destroyed",
-        b"getbyidx" => b"getbyidx_results",
-        other => other,
-    };
-    answer.to_vec()
-}
-
-fn key(words: &Words<'_>) -> Option<Key> {
-    Key::new(words.get("key").filter(|key| !key.is_empty())?).ok()
-}
-
-/// The key under which an attribute of the node lies.
-fn attribute(words: &Words<'_>) -> Option<Key> {
-    Key::new([OF_NODE, words.get("key").filter(|key| !key.is_empty())?].concat()).ok()
-}
-
-/// The request for a key that is there now.
-fn get(proc: Proc, key: Key) -> Request {
-    Request::Get { proc, key: Some(key), info: vec![Info::new(keys::OPTIONAL, true)] }
-}
-
-fn put(scope: Scope, key: Key, value: &[u8]) -> Request {
-    Request::Commit { entries: vec![Posted { scope, key, value: Value::string(value) }] }
-}
-
-fn fence(procs: Vec<Proc>) -> Request {
-    Request::Fence { procs, info: vec![Info::new(keys::COLLECT_DATA, true)] }
 }

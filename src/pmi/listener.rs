@@ -13,7 +13,8 @@ use mio::net::UnixListener;
 use mio::{Interest, Registry, Token};
 
 use super::connection::{Breach, Connection, Stage, next_frame, next_line};
-use super::conversation::{Conversation, Step, Version};
+use super::conversation::{Conversation, Step};
+use super::version::Version;
 use super::words::{LONGEST, Words};
 use super::{mapping, seat};
 use crate::account::Account;
@@ -26,10 +27,13 @@ use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
-use crate::transport::turns::{TURN, Turns};
+use crate::transport::turns::{Place, TURN, Turns};
 
 /// Connections taken in before those who are in already get their turn.
 const ACCEPTED_PER_TURN: usize = 64;
+
+/// The begin of a process's first line.
+const INIT: &[u8] = b"cmd=init";
 
 /// Information of a job, and the placement of its ranks as text.
 type Mapped = (Arc<dyn JobInformation>, Option<Arc<[u8]>>);
@@ -193,17 +197,17 @@ impl PmiListener {
             if *requests > 0 && begin.elapsed() >= TURN {
                 return Ok(false);
             }
-            let Connection { stage, input, account, unasked, .. } = connection;
+            let Connection { stage, seat, input, account, unasked, .. } = connection;
             let step = match stage {
                 Stage::Asking(_) => return Ok(true),
                 Stage::Unknown => {
                     let Some(line) = next_line(input, account)? else { return Ok(true) };
-                    let (proc, token) = seat::read(line).ok_or(Breach::NoSeat)?;
-                    *stage = Stage::Seated(proc, token);
+                    *seat = Some(seat::read(line).ok_or(Breach::NoSeat)?);
+                    *stage = Stage::Seated;
                     self.lobby.forget_settled(|id| is_settled(&self.connections, id));
                     continue;
                 }
-                Stage::Seated(proc, token) => {
+                Stage::Seated => {
                     let Some(line) = next_line(input, account)? else { return Ok(true) };
                     let words = Words::of_line(line)?;
                     let version = Version::asked_by(&words).filter(|_| words.command() == b"init");
@@ -212,10 +216,18 @@ impl PmiListener {
                         self.send(id, response, callers)?;
                         continue;
                     };
-                    let claim = Claim::Process { proc: proc.clone(), token: Some(*token) };
+                    let (proc, token) = seat.clone().ok_or(Breach::NoSeat)?;
+                    let claim = Claim::Process { proc, token: Some(token) };
                     connection.stage = Stage::Asking(version);
                     self.introduce(id, claim, callers)?;
                     continue;
+                }
+                // In either version this is a line. One in pieces is not looked at yet.
+                Stage::In(conversation) if conversation.has_finalized() && begins(input.waiting(), INIT) => {
+                    if input.waiting().len() >= INIT.len() {
+                        self.begin_anew(id, callers)?;
+                    }
+                    return Ok(true);
                 }
                 Stage::In(conversation) => {
                     let before = input.waiting().len();
@@ -239,6 +251,23 @@ impl PmiListener {
             }
         }
         Ok(true)
+    }
+
+    /// A process that has finalized begins once more. To the server it is another peer.
+    fn begin_anew(&mut self, id: u64, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(mut connection) = self.connections.remove(&id) else { return Ok(()) };
+        self.forget(id, &mut connection);
+        callers.left(self.peer_id(id), Left::Closed);
+        self.last += 1;
+        let id = self.last;
+        connection.stage = Stage::Seated;
+        connection.place = Place::default();
+        let interest =
+            if connection.wants_write { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        self.registry.register(&mut connection.stream, Token(self.tokens + id as usize), interest)?;
+        self.connections.insert(id, connection);
+        self.go_on(id);
+        Ok(())
     }
 
     /// Asks the server whether a process may come in. The launcher has connected, whose user the kernel knows.
@@ -365,10 +394,10 @@ impl PmiListener {
         match message {
             Outgoing::Accepted { proc, job_info, account, .. } => {
                 let Stage::Asking(version) = connection.stage else { return Ok(()) };
-                connection.account = account;
+                connection.account = account.clone();
                 connection.place.owner = self.turns.shares.join(&proc);
                 let mapping = job_info.as_ref().and_then(|job| self.mapping(job));
-                let conversation = Conversation::new(proc, version, job_info, mapping);
+                let conversation = Conversation::new(proc, version, job_info, mapping, account);
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.stage = Stage::In(Box::new(conversation));
                 }
@@ -412,6 +441,11 @@ impl PmiListener {
         }
         Ok(())
     }
+}
+
+/// Returns whether some bytes begin like others, as far as there are some of both.
+fn begins(bytes: &[u8], like: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().zip(like).all(|(byte, like)| byte == like)
 }
 
 /// Returns whether a connection has a seat, or is gone.
@@ -472,3 +506,6 @@ impl Door for PmiListener {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,8 @@
 //! PMI lies in the job's store, a barrier is a fence that collects, and names are published data.
 //!
 //! A connection is *unknown* until its seat is named; *seated* until the process says `init`; then it *asks* to be let
-//! in, is *in*, and at last *finalized*, with its socket open until the process ends. Nothing is read of one that asks.
+//! in, is *in*, and at last *finalized*, with its socket open until the process ends; it may say `init` once more, and
+//! then is a new peer to the server. Nothing is read of one that asks.
 //!
 //! A launcher that dies before it has named a seat leaves a connection that ends, or is cut in time. The end of a process
 //! is what its host reports; where its socket ends before it has finalized, it counts as lost.
@@ -20,14 +21,19 @@ pub mod conversation;
 pub mod listener;
 pub mod mapping;
 pub mod parsers;
+mod requests;
 pub mod seat;
 pub mod spawn;
 #[cfg(test)]
 mod tests;
+pub mod version;
 pub mod words;
 
 /// Key of information of a job (an array) that its processes find among what was put, before any of them puts something.
 pub const PREPUT: &str = "pmi.preput";
+
+/// Attribute of an application that is to be started: directories to look for its program in, as in `PATH`.
+pub const PATH: &str = "pmi.path";
 
 /// Variable with the name of the door's socket.
 pub const VARIABLE: &str = "INSTANTON_PMI";

@@ -1,7 +1,8 @@
 //! Parsers of the door, as functions of bytes alone, for tests that damage them.
 use super::connection::{next_frame, next_line};
-use super::conversation::{Conversation, Step, Version};
+use super::conversation::{Conversation, Step};
 use super::seat;
+use super::version::Version;
 use crate::account::Account;
 use crate::data::{Nspace, Proc, Rank, Status};
 use crate::message::Reply;
@@ -19,8 +20,8 @@ pub fn is_pmi(bytes: &[u8]) -> bool {
         _ => return false,
     };
     let proc = Proc::new(Nspace::new("job").expect("a legal name"), Rank(0));
-    let mut conversation = Conversation::new(proc, version, None, None);
     let (mut input, account, mut scratch) = (Input::default(), Account::unlimited(), Box::new([0; CHUNK]));
+    let mut conversation = Conversation::new(proc, version, None, None, account.clone());
     let mut has_said = false;
     while !rest.is_empty() {
         let piece;

@@ -1,6 +1,7 @@
 //! Spawn requests: many lines in PMI-1, one frame in PMI-2, and the same request to the host.
-use super::PREPUT;
 use super::words::{Words, number};
+use super::{PATH, PREPUT};
+use crate::account::{Account, Charge, Kind};
 use crate::data::{App, DataArray, Info, Key, Text, Value, keys};
 use crate::message::Forward;
 
@@ -16,14 +17,18 @@ type Pair = (Vec<u8>, Vec<u8>);
 type Part<'a> = (&'a [u8], Vec<Vec<u8>>, Option<i64>);
 
 /// Request that is not one.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSpawn {
     #[error("a spawn of more than {LONGEST} bytes")]
     Long,
     #[error("a line of a spawn without a name")]
     Line,
+    #[error("a line of a spawn with a NUL")]
+    Nul,
     #[error("a spawn with an unusable {0}")]
     Field(&'static str),
+    #[error("a spawn for whose lines there is no room")]
+    Full,
 }
 
 /// A spawn request, and how many processes it starts.
@@ -33,19 +38,28 @@ pub struct Spawn {
     pub processes: usize,
 }
 
-/// Commands of a request of PMI-1 that have come so far.
+/// Commands of a request of PMI-1 that have come so far. Of one with a fault nothing is kept, and the fault is told when
+/// its last line has come.
 #[derive(Debug, Default)]
 pub struct Lines {
     commands: Vec<Vec<Pair>>,
     bytes: usize,
+    charge: Option<Charge>,
+    fault: Option<BadSpawn>,
     is_open: bool,
+    /// Number of the command that comes, and of the last one.
+    so_far: i64,
+    total: i64,
 }
 
 impl Lines {
     /// A command begins (`mcmd=spawn`).
     pub fn begin(&mut self) {
-        self.commands.push(Vec::new());
+        (self.so_far, self.total) = (1, 1);
         self.is_open = true;
+        if self.fault.is_none() {
+            self.commands.push(Vec::new());
+        }
     }
 
     /// Returns whether the lines that come belong to a command.
@@ -53,25 +67,52 @@ impl Lines {
         self.is_open
     }
 
-    /// Takes in a line of a command. Returns the pairs of all commands at the end of the last one.
-    ///
-    /// # Errors
-    /// [`BadSpawn`] for what is no line, or too many.
-    pub fn take(&mut self, line: &[u8]) -> Result<Option<Vec<Vec<Pair>>>, BadSpawn> {
-        let command = self.commands.last_mut().ok_or(BadSpawn::Line)?;
-        if line != b"endcmd" {
-            self.bytes += line.len() + PAIR;
-            if self.bytes > LONGEST {
-                return Err(BadSpawn::Long);
+    /// Takes in a line of a command, at the expense of an account. Returns the pairs of all commands at the end of the
+    /// last one, or the first [`BadSpawn`] among them.
+    pub fn take(&mut self, line: &[u8], account: &Account) -> Option<Result<Vec<Vec<Pair>>, BadSpawn>> {
+        if line == b"endcmd" {
+            self.is_open = false;
+            if self.so_far < self.total {
+                return None;
             }
-            let at = line.iter().position(|byte| *byte == b'=').ok_or(BadSpawn::Line)?;
-            command.push((line[..at].to_vec(), line[at + 1..].to_vec()));
-            return Ok(None);
+            let Lines { commands, fault, .. } = std::mem::take(self);
+            return Some(fault.map_or(Ok(commands), Err));
         }
-        self.is_open = false;
-        let number = |name| find(command, name).and_then(number);
-        let (total, so_far) = (number("totspawns").unwrap_or(1), number("spawnssofar").unwrap_or(1));
-        Ok((so_far >= total).then(|| std::mem::take(self).commands))
+        if let Err(fault) = self.keep(line, account) {
+            (self.commands, self.charge) = (Vec::new(), None);
+            self.fault.get_or_insert(fault);
+        }
+        None
+    }
+
+    fn keep(&mut self, line: &[u8], account: &Account) -> Result<(), BadSpawn> {
+        if line.contains(&0) {
+            return Err(BadSpawn::Nul);
+        }
+        let at = line.iter().position(|byte| *byte == b'=').ok_or(BadSpawn::Line)?;
+        let (name, value) = (&line[..at], &line[at + 1..]);
+        match name {
+            b"totspawns" => self.total = number(value).unwrap_or(1),
+            b"spawnssofar" => self.so_far = number(value).unwrap_or(1),
+            _ => {}
+        }
+        if self.fault.is_some() {
+            return Ok(());
+        }
+        self.bytes += line.len() + PAIR;
+        if self.bytes > LONGEST {
+            return Err(BadSpawn::Long);
+        }
+        let has_room = match &mut self.charge {
+            Some(charge) => charge.resize(Kind::Input, self.bytes),
+            None => {
+                self.charge = account.charge(Kind::Input, self.bytes);
+                self.charge.is_some()
+            }
+        };
+        let command = self.commands.last_mut().filter(|_| has_room).ok_or(BadSpawn::Full)?;
+        command.push((name.to_vec(), value.to_vec()));
+        Ok(())
     }
 }
 
@@ -167,6 +208,7 @@ fn app(
             b"env" => app.env.extend(
                 value.split(|byte| *byte == b'\n').map(|set| text(set, "setting")).collect::<Result<Vec<_>, _>>()?,
             ),
+            b"path" => app.info.push(Info::new(PATH, Value::string(value))),
             b"host" => app.info.push(Info::new(keys::HOST, Value::string(value))),
             b"hostfile" => app.info.push(Info::new(keys::HOSTFILE, Value::string(value))),
             _ => {}
@@ -204,20 +246,49 @@ mod tests {
 
     #[test]
     fn lines_become_a_request() {
-        let mut lines = Lines::default();
+        let (mut lines, account) = (Lines::default(), Account::of_job("job", 1 << 20));
         let text = "nprocs=2\nexecname=./a b\ntotspawns=2\nspawnssofar=1\npreput_num=1\npreput_key_0=P\npreput_val_0=t=1\n\
-                    argcnt=1\narg1=x y\ninfo_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd";
+                    argcnt=1\narg1=x y\ninfo_num=2\ninfo_key_0=wdir\ninfo_val_0=/tmp\ninfo_key_1=path\n\
+                    info_val_1=/a:/b\nendcmd";
         lines.begin();
-        assert!(text.lines().all(|line| lines.take(line.as_bytes()).unwrap().is_none()) && !lines.is_open());
+        assert!(text.lines().all(|line| lines.take(line.as_bytes(), &account).is_none()) && !lines.is_open());
+        assert!(account.used() > text.len() as u64, "what has come is charged");
         lines.begin();
         let second = ["nprocs=3", "execname=b", "totspawns=2", "spawnssofar=2"];
-        assert!(second.iter().all(|line| lines.take(line.as_bytes()).unwrap().is_none()));
-        let commands = lines.take(b"endcmd").unwrap().unwrap();
+        assert!(second.iter().all(|line| lines.take(line.as_bytes(), &account).is_none()));
+        let commands = lines.take(b"endcmd", &account).unwrap().unwrap();
         let spawn = of_lines(&commands).unwrap();
         assert_eq!(spawn.processes, 5);
         let argv = vec!["./a b".to_owned(), "x y".to_owned()];
         assert_eq!(parts(&spawn), (argv, 2, Some("/tmp".to_owned()), 1));
-        assert_eq!(lines.commands.len(), 0, "the next one begins anew");
+        let Forward::Spawn { apps, .. } = &spawn.request else { panic!("{spawn:?}") };
+        assert_eq!(apps[0].info, [Info::new(PATH, "/a:/b")]);
+        assert_eq!((lines.commands.len(), account.used()), (0, 0), "the next one begins anew");
+    }
+
+    #[test]
+    fn a_fault_is_told_behind_the_last_line_and_nothing_of_it_is_kept() {
+        let long = [b"arg1=".to_vec(), vec![b'x'; 60_000]].concat();
+        for (limit, line, times, expected) in [
+            (u64::MAX, &b"no name"[..], 1, BadSpawn::Line),
+            (u64::MAX, b"preput_val_0=\0", 1, BadSpawn::Nul),
+            (u64::MAX, &long, 20, BadSpawn::Long),
+            (100_000, &long, 2, BadSpawn::Full),
+        ] {
+            let (mut lines, account) = (Lines::default(), Account::of_job("job", limit));
+            for so_far in 1..=2 {
+                lines.begin();
+                let number = format!("spawnssofar={so_far}");
+                let ours = [&b"totspawns=2"[..], number.as_bytes()].into_iter();
+                for line in ours.chain(std::iter::repeat_n(line, times)) {
+                    assert!(lines.take(line, &account).is_none());
+                }
+                assert!(lines.is_open());
+                let end = lines.take(b"endcmd", &account);
+                assert_eq!(end, (so_far == 2).then(|| Err(expected.clone())), "{expected}");
+                assert_eq!(account.used(), 0, "{expected}");
+            }
+        }
     }
 
     #[test]
@@ -234,10 +305,5 @@ mod tests {
         assert_eq!(of("cmd=spawn;ncmds=0;"), Err(BadSpawn::Field("program")));
         assert_eq!(of("cmd=spawn;subcmd=a;maxprocs=0;"), Err(BadSpawn::Field("number of processes")));
         assert_eq!(of("cmd=spawn;subcmd=a;infoval0=x;"), Err(BadSpawn::Field("infokey")));
-        let mut lines = Lines::default();
-        assert_eq!(lines.take(b"nprocs=1"), Err(BadSpawn::Line));
-        lines.begin();
-        let long = [b"arg1=".to_vec(), vec![b'x'; LONGEST]].concat();
-        assert_eq!((lines.take(b"none"), lines.take(&long)), (Err(BadSpawn::Line), Err(BadSpawn::Long)));
     }
 }

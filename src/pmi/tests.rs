@@ -1,15 +1,18 @@
 //! Conversations with processes, written by hand, up to the requests and back.
 use std::sync::Arc;
 
-use super::conversation::{Conversation, Step, Version};
+use super::conversation::{Conversation, Step};
+use super::version::Version;
 use super::words::frame;
+use crate::account::Account;
 use crate::data::{Info, Key, Nspace, Pdata, Proc, Rank, Status, Value};
 use crate::message::{Forward, Reply, Request};
 use crate::stock::testing::Job;
 
 fn conversation(version: Version) -> Conversation {
     let proc = Proc::new(Nspace::new("job").unwrap(), Rank(1));
-    Conversation::new(proc, version, Some(Job::new(2, 2)), Some(Arc::from(&b"(vector,(0,2,2))"[..])))
+    let mapping = Some(Arc::from(&b"(vector,(0,2,2))"[..]));
+    Conversation::new(proc, version, Some(Job::new(2, 2)), mapping, Account::unlimited())
 }
 
 /// Says a line, and returns what is said to it at once.

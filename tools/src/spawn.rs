@@ -4,9 +4,11 @@
 //! on this machine and is forwarded to our output, and to the job's parent as far as that wants it. Attributes about
 //! mapping and binding are read as the options of the command line are; one that is not understood is a hint that
 //! changes nothing, unless it is required.
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use instanton::data::{App, Channels, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+use instanton::data::{App, Channels, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::internal::message::lines::LineFormat;
 use instanton::internal::pmi;
 use instanton::launch::{self, AppSpec, TimeLimits};
@@ -89,6 +91,9 @@ impl Request {
             let wanted = app.info.find(keys::SET_SESSION_CWD).or_else(|| self.info.find(keys::SET_SESSION_CWD));
             if wanted.is_some_and(Info::is_true) {
                 spec.wdir = Some(session.to_owned());
+            }
+            if let Some(path) = app.info.find(pmi::PATH).and_then(|info| info.value.as_text()) {
+                spec.path = Some(before_path(path, spec));
             }
         }
         Ok(specs)
@@ -249,6 +254,17 @@ impl Request {
     }
 }
 
+/// Directories that a program is looked for in before those of its `PATH`.
+fn before_path(path: &Text, spec: &AppSpec) -> OsString {
+    let mut all = OsString::from_vec(path.as_bytes().to_vec());
+    let own = spec.environment.iter().rev().find(|(name, _)| name == "PATH").and_then(|(_, value)| value.clone());
+    if let Some(own) = own.or_else(|| std::env::var_os("PATH")).filter(|own| !own.is_empty()) {
+        all.push(":");
+        all.push(own);
+    }
+    all
+}
+
 /// Returns whether an attribute is about placement.
 fn is_placement(info: &Info) -> bool {
     [keys::MAPBY, keys::RANKBY, keys::BINDTO].iter().any(|key| info.key == *key)
@@ -258,13 +274,26 @@ fn is_placement(info: &Info) -> bool {
 mod tests {
     use super::*;
     use crate::placement::Kind;
-    use instanton::data::Text;
 
     fn request(info: Vec<Info>) -> Request {
         let text = |text: &str| Text::new(text).unwrap();
         let app = App { cmd: Some(text("prog")), argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] };
         let parent = Proc::new(Nspace::new("job@1").unwrap(), Rank(0));
         Request { parent, info, apps: vec![app], daemons: None, done: Completion::new(|_| ()) }
+    }
+
+    #[test]
+    fn directories_that_are_given_come_before_those_of_the_path() {
+        let path = |settings: &[&str]| {
+            let mut request = request(vec![]);
+            request.apps[0].env = settings.iter().map(|setting| Text::new(*setting).unwrap()).collect();
+            request.apps[0].info = vec![Info::new(pmi::PATH, "/a:/b")];
+            request.specs("n", Path::new("/s")).unwrap()[0].path.clone().unwrap()
+        };
+        assert_eq!(path(&["PATH=/bin"]), "/a:/b:/bin");
+        assert_eq!(path(&["PATH="]), "/a:/b");
+        assert_eq!(path(&[]).to_str().unwrap(), format!("/a:/b:{}", std::env::var("PATH").unwrap()));
+        assert_eq!(request(vec![]).specs("n", Path::new("/s")).unwrap()[0].path, None);
     }
 
     #[test]

@@ -46,7 +46,10 @@ pub fn run(arguments: Launch) -> Result<u8> {
     signals::give_back()?;
     // Not the guardian's name: a kill by name would end both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
-    let topology = Topology::ask(arguments.run.placement.needs_machine());
+    // Who places ranks on its parts waits for them.
+    let placement = &arguments.run.placement;
+    let topology =
+        (placement.needs_machine() || placement.topology.is_some()).then(|| Topology::ask(placement.needs_machine()));
     let guardian = link::inherited(arguments.guardian)?;
     // Closed when this process ends, and not before: a guardian that has lost the reaper waits for that.
     let _held = guardian.0.try_clone().context("cannot hold the link to the guardian")?;
@@ -60,7 +63,7 @@ pub fn run(arguments: Launch) -> Result<u8> {
     Ok(code)
 }
 
-fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (UnixStream, i32)) -> Result<u8> {
+fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guardian: (UnixStream, i32)) -> Result<u8> {
     family::adopt_orphans().context("cannot become a subreaper")?;
     let (events, happening) = mpsc::channel();
     let (to_queue, (link, guardian)) = (events.clone(), guardian);
@@ -71,12 +74,8 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
 
     let record = Arc::new(Record::open(session.top())?);
     let run = &arguments.run;
-    // Who starts no rank on a part of it need not wait for it yet.
-    let topology = match run.placement.needs_machine() || run.placement.topology.is_some() {
-        true => Topology::Known(topology.wait()?),
-        false => topology,
-    };
-    let found = if let Topology::Known(place) = &topology { place.as_ref() } else { None };
+    let known = topology.map(Topology::wait).transpose()?;
+    let found = known.as_ref().and_then(Option::as_ref);
     let name = arguments.up.name.as_deref();
     let planned = match name {
         Some(_) => Ok(plan::of_nothing(arguments.up.slots)),
@@ -93,8 +92,6 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
         specs.iter_mut().for_each(|spec| _ = spec.wdir.get_or_insert_with(|| session.top().into()));
     }
     let mut job = Job::new(specs, run.nodes.nodes, session, guardian)?;
-    // A machine that is not there is not the one that hwloc describes.
-    let topology = if run.placement.topology.is_some() { Topology::Known(None) } else { topology };
     (job.slots, job.slots_of_nodes) = (slots, seats);
     job.place(placement);
     show(&run.placement, &job).context("cannot show the placement")?;
@@ -118,6 +115,14 @@ fn launch(arguments: Launch, topology: Topology, session: Session, guardian: (Un
     running.is_up = name.is_some();
     if let Some(programs) = running.find_programs() {
         let job = running.jobs.first();
+        let topology = match known {
+            // A machine that is not there is not the one that hwloc describes.
+            Some(place) => Topology::Known(place.filter(|_| run.placement.topology.is_none())),
+            // MPICH and its kin ask nobody for it, and finding it out takes longer than all else that is done here.
+            None if running.starter.surely_speaks_pmi(job, &programs) => Topology::Known(None),
+            None => Topology::ask(false),
+        };
+        running.starter.look_ahead(job, &programs);
         (1..arguments.run.nodes.nodes).try_for_each(|node| job.session.create_node(node))?;
         job.create_directories()?;
         let (events, streams) = (running.events.clone(), running.streams.clone());

@@ -133,7 +133,7 @@ fn by_libraries(listed: &[Library], plain: impl FnOnce() -> Option<PathBuf>) -> 
 /// Finds the library that a program finds which brings none: this command, with that library added.
 fn plain(directory: &Path) -> Option<PathBuf> {
     let command = Program::new(&std::env::current_exe().ok()?, directory, &BTreeMap::<OsString, OsString>::new());
-    let listed = command.libraries_with(Some(NAME))?;
+    let listed = command.libraries_with(NAME)?;
     listed.into_iter().find(|library| library.name == NAME)?.file
 }
 

@@ -1,18 +1,32 @@
 //! Libraries that a program is linked with. The dynamic loader alone knows its own rules, so it is asked: it lists what
-//! it would load, and where it finds that.
+//! it would load, and where it finds that. That takes milliseconds, so a program that asks for nothing but the C runtime
+//! by itself is spared the question.
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use instanton::internal::sys::birth;
 
+use crate::elf::{self, Elf};
+
 /// The variable that tells the dynamic loader where to look.
 pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// Libraries of the C and C++ runtime, of shells and of the system's tools: they lead to none of MPI, PMIx or PMI.
+const RUNTIME: [&str; 10] = [
+    "libc.so.6",
+    "libm.so.6",
+    "libdl.so.2",
+    "librt.so.1",
+    "libpthread.so.0",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "libtinfo.so.6",
+    "libselinux.so.1",
+    "ld-linux-x86-64.so.2",
+];
 
 /// A program as the dynamic loader would find its libraries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,14 +68,29 @@ impl Program {
         folders.filter(|folder| !folder.as_os_str().is_empty()).map(|folder| self.directory.join(folder))
     }
 
-    /// Lists its libraries; none for a script, or a program that is linked with nothing.
+    /// Lists its libraries, unless they are those of the runtime alone; none for a script, or a program that is linked
+    /// with nothing.
     pub fn libraries(&self) -> Option<Vec<Library>> {
-        self.libraries_with(None)
+        let elf = self.elf()?;
+        let is_runtime = |name: &OsString| RUNTIME.iter().any(|runtime| name == runtime);
+        match elf.needed.iter().all(is_runtime) {
+            true => Some(Vec::new()),
+            false => self.listed(&elf, None),
+        }
     }
 
-    /// As [`libraries`](Self::libraries), with one more library asked for.
-    pub fn libraries_with(&self, preloaded: Option<&str>) -> Option<Vec<Library>> {
-        let loader = loader_of(&self.directory.join(&self.file)).ok().flatten()?;
+    /// Lists its libraries, as it would load them with one more.
+    pub fn libraries_with(&self, preloaded: &str) -> Option<Vec<Library>> {
+        self.listed(&self.elf()?, Some(preloaded))
+    }
+
+    fn elf(&self) -> Option<Elf> {
+        elf::read(&self.directory.join(&self.file)).ok().flatten()
+    }
+
+    /// Asks the loader.
+    fn listed(&self, elf: &Elf, preloaded: Option<&str>) -> Option<Vec<Library>> {
+        let loader = elf.loader()?;
         let mut command = Command::new(loader);
         command.arg("--list").arg(&self.file).current_dir(&self.directory).env_clear();
         command.envs(self.library_path.as_ref().map(|path| (LIBRARY_PATH, path)));
@@ -87,58 +116,41 @@ fn library(line: &[u8]) -> Option<Library> {
     Some(Library { name: OsStr::from_bytes(name).into(), file })
 }
 
-/// The dynamic loader that a program asks for; none where it asks for something else, or nothing.
-fn loader_of(program: &Path) -> io::Result<Option<PathBuf>> {
-    const PT_INTERP: u64 = 3;
-    let file = File::open(program)?;
-    let mut header = [0; 64];
-    file.read_exact_at(&mut header, 0)?;
-    let own_order = if cfg!(target_endian = "little") { 1 } else { 2 };
-    let is_wide = match header[..6] {
-        [0x7f, b'E', b'L', b'F', class @ (1 | 2), order] if order == own_order => class == 2,
-        _ => return Ok(None),
-    };
-    // Where a field lies in a wide file and in another, and how wide a word is there.
-    let word = |bytes: &[u8], at: [usize; 2]| if is_wide { number(bytes, at[0], 8) } else { number(bytes, at[1], 4) };
-    let short = |at: [usize; 2]| number(&header, if is_wide { at[0] } else { at[1] }, 2);
-    let (table, size, count) = (word(&header, [32, 28]), short([54, 42]), short([56, 44]));
-    for at in 0..count {
-        let mut entry = [0; 40];
-        file.read_exact_at(&mut entry[..if is_wide { 40 } else { 32 }], table.saturating_add(at * size))?;
-        if number(&entry, 0, 4) == PT_INTERP {
-            let mut path = vec![0; word(&entry, [32, 16]).min(4096) as usize];
-            file.read_exact_at(&mut path, word(&entry, [8, 4]))?;
-            let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
-            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            // A program that is no dynamic loader would take `--list` for one.
-            let is_loader = [&b"ld-linux"[..], b"ld-musl", b"ld64.so", b"ld.so"].iter().any(|of| name.starts_with(of));
-            return Ok(is_loader.then(|| OsStr::from_bytes(path).into()));
-        }
-    }
-    Ok(None)
-}
-
-/// A number of this machine's byte order.
-fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
-    let digits = bytes[at..at + width].iter();
-    let join = |number, digit: &u8| number << 8 | u64::from(*digit);
-    if cfg!(target_endian = "little") { digits.rev().fold(0, join) } else { digits.fold(0, join) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_loader_of_a_program_lists_what_it_is_linked_with() {
-        let shell = Path::new("/bin/sh");
+        let shell = Program::new(Path::new("/bin/sh"), Path::new("/"), &BTreeMap::new());
+        let elf = shell.elf().unwrap();
         // A system may have a shell that is linked with nothing.
-        if loader_of(shell).unwrap().is_some() {
-            let listed = Program::new(shell, Path::new("/"), &BTreeMap::new()).libraries().unwrap();
-            assert!(listed.iter().any(|library| library.name.as_bytes().starts_with(b"libc.")), "{listed:?}");
+        if elf.loader().is_some() {
+            let listed = shell.listed(&elf, None).unwrap();
+            for name in &elf.needed {
+                assert!(listed.iter().any(|library| library.name == *name && library.file.is_some()), "{listed:?}");
+            }
         }
-        assert_eq!(loader_of(Path::new("/proc/self/maps")).unwrap_or(None), None);
-        assert!(loader_of(Path::new("/none")).is_err());
+        let of = |file: &str| Program::new(Path::new(file), Path::new("/"), &BTreeMap::new()).libraries();
+        assert_eq!([of("/proc/self/maps"), of("/none")], [None, None]);
+    }
+
+    /// Each program of the system that is spared the question would have been answered with nothing that counts.
+    #[test]
+    fn who_is_spared_the_question_is_linked_with_no_mpi() {
+        let programs = std::fs::read_dir("/usr/bin").unwrap().take(40).map(|entry| entry.unwrap().path());
+        for file in programs {
+            let program = Program::new(&file, Path::new("/"), &BTreeMap::new());
+            if let (Some(elf), Some(libraries)) = (program.elf(), program.libraries())
+                && libraries.is_empty()
+            {
+                let listed = program.listed(&elf, None).unwrap_or_default();
+                let counts = |library: &Library| {
+                    ["mpi", "pmi", "prrte", "open-rte"].iter().any(|of| library.name.to_string_lossy().contains(of))
+                };
+                assert!(!listed.iter().any(counts), "{}: {listed:?}", file.display());
+            }
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod control;
 mod credentials;
 mod debugger;
 mod doctor;
+mod elf;
 mod environment;
 mod event;
 mod family;

@@ -2,14 +2,16 @@
 //!
 //! It follows from the libraries that the program is linked with, directly or through others. A program that shows none
 //! speaks PMIx, and what a rank spawns that speaks PMI itself speaks as that does.
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use instanton::internal::control::address::{self, Address};
 use instanton::internal::pmi;
 
+use crate::elf;
 use crate::environment::Environment;
 use crate::job::Job;
 use crate::library::Libraries;
@@ -44,6 +46,19 @@ const STRANGE: [&str; 7] = ["PMIX_", "OMPI_", "PRTE_", "INSTANTON_", "PMI_", "HY
 const OF_INTEL: &str = "I_MPI_PMI_LIBRARY";
 
 impl Speech {
+    /// Returns whether a program will speak PMI, as far as that shows without asking the loader.
+    pub fn is_surely_pmi(program: &Path, choice: Option<Choice>, environment: &Environment) -> bool {
+        let is_mpich = |name: &OsString| {
+            let name = name.as_encoded_bytes();
+            [&b"libmpi.so.12"[..], b"libmpich.so.12", b"libpmi2.so.0"].iter().any(|of| name.starts_with(of))
+        };
+        match choice {
+            Some(choice) => choice != Choice::Pmix,
+            None if names_pmix(environment.get(OsStr::new(OF_INTEL)).map(|name| &**name)) => false,
+            None => elf::read(program).ok().flatten().is_some_and(|elf| elf.needed.iter().any(is_mpich)),
+        }
+    }
+
     /// Finds out how a program is to speak; `is_inherited` says whether who starts it speaks PMI.
     pub fn of(
         program: &Program,
@@ -69,17 +84,30 @@ impl Speech {
     }
 
     /// Changes the environment of a rank that speaks PMIx to what its library needs for that.
-    pub fn turn_to_pmix(self, choice: Option<Choice>, libraries: &Libraries, environment: &mut Environment) {
+    ///
+    /// # Errors
+    /// When Intel MPI is to speak PMIx, and there is no library for it to load.
+    pub fn turn_to_pmix(
+        self,
+        choice: Option<Choice>,
+        libraries: &Libraries,
+        environment: &mut Environment,
+    ) -> Result<()> {
         environment.remove(OsStr::new(pmi::VARIABLE));
         if !self.mpi.takes_those_of_open_mpi() {
             environment.retain(|name, _| !name.as_encoded_bytes().starts_with(b"OMPI_"));
         }
-        if choice == Some(Choice::Pmix)
-            && self.mpi != Mpi::Open
-            && let Some(library) = libraries.file()
-        {
-            environment.entry(OF_INTEL.into()).or_insert(library.into());
+        if choice == Some(Choice::Pmix) && self.mpi != Mpi::Open && !environment.contains_key(OsStr::new(OF_INTEL)) {
+            match libraries.file() {
+                Some(library) => _ = environment.insert(OF_INTEL.into(), library.into()),
+                // Its ranks would be jobs of one.
+                None if self.mpi == Mpi::Intel => {
+                    bail!("--pmi pmix: no libpmix.so.2 beside this command for Intel MPI; name one in {OF_INTEL}")
+                }
+                None => {}
+            }
         }
+        Ok(())
     }
 
     /// Changes the environment of a rank that speaks PMI, and returns the socket over which it does so.
@@ -123,7 +151,7 @@ impl Speech {
 
 /// Returns whether a path is that of a PMIx library.
 fn names_pmix(path: Option<&OsStr>) -> bool {
-    let name = path.and_then(|path| std::path::Path::new(path).file_name());
+    let name = path.and_then(|path| Path::new(path).file_name());
     name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"libpmix."))
 }
 

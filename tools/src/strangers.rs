@@ -23,6 +23,8 @@ const MOST_PROGRAMS: usize = 64;
 #[derive(Debug)]
 pub struct Stranger {
     program: Program,
+    /// True if it was given a way to speak PMI.
+    speaks_pmi: bool,
     /// The library that it was seen to have loaded.
     library: Option<String>,
 }
@@ -37,14 +39,14 @@ pub struct Strangers {
 /// Numbers of those that have exited.
 #[derive(Debug, Default)]
 struct Ended {
-    by_library: BTreeMap<String, usize>,
-    by_program: HashMap<Program, usize>,
+    by_library: BTreeMap<(String, bool), usize>,
+    by_program: HashMap<(Program, bool), usize>,
 }
 
 impl Strangers {
-    /// A rank is born.
-    pub fn born(&self, pid: Pid, program: Program) {
-        self.living().insert(pid, Stranger { program, library: None });
+    /// A rank is born, with a way to speak PMI or PMIx.
+    pub fn born(&self, pid: Pid, program: Program, speaks_pmi: bool) {
+        self.living().insert(pid, Stranger { program, speaks_pmi, library: None });
     }
 
     /// A rank has attached, as that or as a tool, and is none.
@@ -71,14 +73,16 @@ impl Strangers {
     }
 
     /// A stranger has ended by itself.
-    pub fn exited(&self, Stranger { program, library }: Stranger) {
+    pub fn exited(&self, Stranger { program, speaks_pmi, library }: Stranger) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         match library {
-            Some(library) => *ended.by_library.entry(library).or_default() += 1,
-            None if ended.by_program.len() < MOST_PROGRAMS || ended.by_program.contains_key(&program) => {
-                *ended.by_program.entry(program).or_default() += 1;
+            Some(library) => *ended.by_library.entry((library, speaks_pmi)).or_default() += 1,
+            None => {
+                let program = (program, speaks_pmi);
+                if ended.by_program.len() < MOST_PROGRAMS || ended.by_program.contains_key(&program) {
+                    *ended.by_program.entry(program).or_default() += 1;
+                }
             }
-            None => {}
         }
     }
 
@@ -86,12 +90,12 @@ impl Strangers {
     pub fn lines(&self) -> Vec<String> {
         let Ended { mut by_library, by_program } =
             std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
-        for (program, count) in by_program {
+        for ((program, speaks_pmi), count) in by_program {
             if let Some(library) = linked_with(&program) {
-                *by_library.entry(library).or_default() += count;
+                *by_library.entry((library, speaks_pmi)).or_default() += count;
             }
         }
-        by_library.iter().map(|(library, count)| line(library, *count)).collect()
+        by_library.iter().map(|((library, speaks_pmi), count)| line(library, *speaks_pmi, *count)).collect()
     }
 
     fn living(&self) -> std::sync::MutexGuard<'_, HashMap<Pid, Stranger>> {
@@ -99,11 +103,14 @@ impl Strangers {
     }
 }
 
-fn line(library: &str, count: usize) -> String {
+fn line(library: &str, speaks_pmi: bool, count: usize) -> String {
     let (ranks, which) = if count == 1 { ("rank", "it") } else { ("ranks", "each") };
+    // A script shows nobody before it is started that MPICH or Intel MPI is in it.
+    let is_mpich = ["libmpi.so.12", "libmpich"].iter().any(|of| library.starts_with(of));
+    let hint = if is_mpich && !speaks_pmi { "; say --pmi 1 for MPICH and Intel MPI" } else { "" };
     format!(
         "{count} {ranks} ended without having attached to the PMIx server of this run, in spite of {library}: \
-         if that was initialised, {which} was alone in a job of its own"
+         if that was initialised, {which} was alone in a job of its own{hint}"
     )
 }
 
@@ -177,7 +184,7 @@ mod tests {
         let strangers = Strangers::default();
         let program = Program::new(Path::new("/none"), Path::new("/"), &BTreeMap::new());
         let pids = [1, 2, 3, 4].map(Pid::from_raw);
-        pids.iter().for_each(|pid| strangers.born(*pid, program.clone()));
+        pids.iter().for_each(|pid| strangers.born(*pid, program.clone(), false));
         strangers.attached(pids[0]);
         strangers.living().values_mut().for_each(|stranger| stranger.library = Some("libmpi.so.12".into()));
         strangers.living().get_mut(&pids[3]).unwrap().library = None;
@@ -187,6 +194,9 @@ mod tests {
         let lines = strangers.lines();
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].starts_with("1 rank ended") && lines[0].contains("libmpi.so.12"), "{lines:?}");
+        assert!(lines[0].ends_with("; say --pmi 1 for MPICH and Intel MPI"), "{lines:?}");
+        let told = [line("libmpi.so.12", true, 2), line("libmpi.so.40", false, 2)];
+        assert!(told.iter().all(|line| line.ends_with("each was alone in a job of its own")), "{told:?}");
         assert_eq!(strangers.lines(), [""; 0]);
     }
 }

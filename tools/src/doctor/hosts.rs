@@ -102,7 +102,7 @@ fn launcher(name: &'static str) -> Option<Finding> {
     let path = in_path(Path::new(name))?;
     let program = program(&path)?;
     let (shown, id) = (path.display(), "launcher");
-    let listed = program.libraries_with(Some(NAME))?;
+    let listed = program.libraries_with(NAME)?;
     let is_prrte = listed.iter().any(|library| library.name.to_string_lossy().starts_with("libprrte"));
     let Some(Library { file: Some(file), .. }) = listed.into_iter().find(|library| library.name == NAME) else {
         let advice = "its servers do not start: name the folder of its PMIx library in LD_LIBRARY_PATH";

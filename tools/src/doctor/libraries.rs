@@ -133,7 +133,7 @@ fn describe(id: &'static str, whose: &str, file: &Path, wrong: impl FnOnce(&Rele
 
 /// The library that a program finds which brings none: this command, with that library added.
 pub fn found_by_all() -> Option<Library> {
-    let listed = program(&std::env::current_exe().ok()?)?.libraries_with(Some(NAME))?;
+    let listed = program(&std::env::current_exe().ok()?)?.libraries_with(NAME)?;
     listed.into_iter().find(|library| library.name == NAME)
 }
 

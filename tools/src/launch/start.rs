@@ -28,6 +28,7 @@ use crate::pulls::PulledStream;
 use crate::server::Pmix;
 use crate::speech::{Choice, Speech};
 use crate::streams::Streams;
+use crate::threads::start_thread;
 
 /// Descriptors that the launcher holds of a rank: three streams, its connection and its pidfd; of a further job, whose
 /// caller has streams of its own; and those that it needs itself, at least and with room for all that happens at the
@@ -106,6 +107,28 @@ impl Starter {
         Ok(())
     }
 
+    /// Begins to find out what the programs of a job are linked with, while other things are made ready.
+    pub(super) fn look_ahead(&self, job: &Job, programs: &[PathBuf]) {
+        let (ours, libraries) = (self.ours(), self.libraries.clone());
+        let described = job.apps.iter().zip(programs).map(|(app, program)| {
+            let asked = environment::of_app(app, &ours);
+            Program::new(program, &app.wdir, &asked)
+        });
+        let described: Vec<_> = described.collect();
+        // Where there is no thread for it, the first rank of each waits for the answer.
+        let _ = start_thread("libraries", move || described.iter().for_each(|program| drop(libraries.listed(program))));
+    }
+
+    /// Returns whether all programs of a job will speak PMI, as far as that shows at once.
+    pub(super) fn surely_speaks_pmi(&self, job: &Job, programs: &[PathBuf]) -> bool {
+        let ours = self.ours();
+        let is_so = |(app, program): (&App, &PathBuf)| {
+            let asked = environment::of_app(app, &ours);
+            Speech::is_surely_pmi(&app.wdir.join(program), self.pmi, &asked)
+        };
+        !job.apps.is_empty() && job.apps.iter().zip(programs).all(is_so)
+    }
+
     fn ours(&self) -> Arc<Environment> {
         self.environment.clone().unwrap_or_else(|| Arc::new(std::env::vars_os().collect()))
     }
@@ -137,7 +160,7 @@ impl Starter {
         let socket = match speech.is_pmi {
             true => Some(speech.turn_to_pmi(self.pmi, job, rank, &mut environment)?),
             false => {
-                speech.turn_to_pmix(self.pmi, &self.libraries, &mut environment);
+                speech.turn_to_pmix(self.pmi, &self.libraries, &mut environment)?;
                 self.libraries.give(&Program::new(program, &app.wdir, &environment), &mut environment);
                 None
             }
@@ -167,7 +190,7 @@ impl Starter {
         let mut child = binding::bound(&job.placement.processors(rank), birth)?;
         let pid = Pid::from_raw(child.id() as i32);
         tracing::info!(target: "run", of = %job.proc(rank), pid = pid.as_raw(), "a rank is started");
-        self.streams.strangers.born(pid, described);
+        self.streams.strangers.born(pid, described, speech.is_pmi);
         // The rank's ends are the rank's alone.
         drop(command);
         let out = merged.or(child.stdout.take().map(OwnedFd::from)).context("a rank without output")?;

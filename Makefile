@@ -35,6 +35,7 @@ help: ## list what there is to make
 setup: ## install the compilers and the real MPI libraries that the rest needs
 	@scripts/setup "$(TARGET)/venv"
 	@scripts/headers "$(TARGET)/headers"
+	@scripts/mpich "$(TARGET)/venv" "$(TARGET)/mpich"
 
 dist: ## build the release into dist/: the command, the C library, its headers
 	@scripts/dist "$(TARGET)" dist
@@ -46,7 +47,7 @@ uninstall: ## take away what `make install` has put there, with the same PREFIX 
 	@scripts/install remove dist "$(DESTDIR)$(PREFIX)"
 
 peers: setup dist ## compile the MPI and PMIx programs of tests/peers
-	@scripts/peers "$(TARGET)/venv" "$(TARGET)/headers" dist "$(PEERS)"
+	@scripts/peers "$(TARGET)/venv" "$(TARGET)/headers" "$(TARGET)/mpich" dist "$(PEERS)"
 
 demo: setup dist peers ## start a real MPI program and see what it costs
 	@scripts/demo dist "$(PEERS)"

@@ -11,8 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static int number_from(const char *variable) {
-  const char *text = getenv(variable);
+/* What the launcher of either kind of MPI says. */
+static int number_from(const char *of_open_mpi, const char *of_mpich) {
+  const char *text = getenv(of_open_mpi);
+  if (!text) text = getenv(of_mpich);
   return text ? atoi(text) : -1;
 }
 
@@ -20,7 +22,8 @@ int main(int argc, char **argv) {
   if (argc != 3) return 64;
   const char *how = argv[1];
   int number = atoi(argv[2]), rank, size;
-  if (!strcmp(how, "early") && number_from("OMPI_COMM_WORLD_RANK") == number_from("OMPI_COMM_WORLD_SIZE") - 1) return number;
+  int is_last = number_from("OMPI_COMM_WORLD_RANK", "PMI_RANK") == number_from("OMPI_COMM_WORLD_SIZE", "PMI_SIZE") - 1;
+  if (!strcmp(how, "early") && is_last) return number;
 
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

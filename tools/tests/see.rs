@@ -121,6 +121,21 @@ fn a_hanging_job_is_seen_and_explained() {
     job.finish();
 }
 
+#[test]
+fn ranks_of_other_nodes_are_said_to_be_missing() {
+    let hang = example("hang");
+    let mut job = Job::start(["--nodes", "2", "-n", "4", hang.to_str().unwrap(), "fence"], Stdio::null());
+    for _ in 0..4 {
+        assert_eq!(job.line(), "ready");
+    }
+    let pid = job.pid().to_string();
+    let seen = says(&["ps", "--waiting", "--in", &pid]);
+    let last = format!("and 2 ranks on other nodes, not told by the server of process {pid}");
+    assert_eq!((seen.code, seen.stdout.lines().last()), (Some(0), Some(last.as_str())), "{seen:?}");
+    job.send(Signal::SIGTERM);
+    job.finish();
+}
+
 /// An `instanton events` that hears its server.
 fn hears(words: &[&str]) -> Child {
     let mut command = command(&[&["events"], words].concat());

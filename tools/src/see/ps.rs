@@ -1,5 +1,5 @@
 //! `instanton ps`: jobs, ranks, and who waits for whom.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use clap::Args;
@@ -41,6 +41,8 @@ struct ServerWaits {
     is_told: bool,
     /// True if there is more than a report brings.
     is_cut: bool,
+    /// Ranks on other nodes, of which it does not tell.
+    ranks_elsewhere: u64,
     rows: Vec<WaitRow>,
 }
 
@@ -194,8 +196,14 @@ fn ranks_table(told: &[ServerJobs]) -> String {
     table::table(&HEADER, rows, table::width()) + &legend(told, |job| job.procs.is_some())
 }
 
-/// A report, and the processes of ranks by namespace.
-type Waits = (Option<WaitReport>, BTreeMap<(String, u32), i32>);
+/// What one server tells of who waits.
+struct Waits {
+    report: Option<WaitReport>,
+    /// Processes of ranks, by namespace.
+    pids: BTreeMap<(String, u32), i32>,
+    /// Ranks of its jobs that its report lacks: those of other nodes.
+    elsewhere: u64,
+}
 
 fn show_waiting(options: &Ps, servers: Vec<Server>) -> Result<u8> {
     let look = |source: &Source| -> Result<Waits, Failure> {
@@ -203,16 +211,24 @@ fn show_waiting(options: &Ps, servers: Vec<Server>) -> Result<u8> {
         let mut pids = BTreeMap::new();
         // Those who wait are named by their ranks alone.
         let idle = report.iter().flat_map(|report| &report.rows).filter(|row| row.activity != Activity::Waits);
-        let namespaces: std::collections::BTreeSet<String> = idle.map(|row| row.nspace.to_string()).collect();
+        let namespaces: BTreeSet<String> = idle.map(|row| row.nspace.to_string()).collect();
         for namespace in namespaces.iter().filter(|_| !options.json) {
             let processes = jobs::processes(source, namespace)?.unwrap_or_default();
             let known = processes.iter().filter_map(|process| Some(((namespace.clone(), process.rank), process.pid?)));
             pids.extend(known);
         }
-        Ok((report, pids))
+        let all: u64 = jobs::of(source, false)?.iter().filter_map(|job| job.ranks).map(u64::from).sum();
+        let told: BTreeSet<(String, u32)> = report
+            .iter()
+            .flat_map(|report| &report.rows)
+            .flat_map(|row| row.ranks.iter().map(|rank| (row.nspace.to_string(), rank)))
+            .collect();
+        let is_cut = report.as_ref().is_none_or(|report| report.is_cut);
+        let elsewhere = if is_cut { 0 } else { all.saturating_sub(told.len() as u64) };
+        Ok(Waits { report, pids, elsewhere })
     };
     let seen = each(options, servers, look);
-    let is_told = |seen: &Result<Waits, String>| matches!(seen, Ok((Some(_), _)));
+    let is_told = |seen: &Result<Waits, String>| matches!(seen, Ok(Waits { report: Some(_), .. }));
     let code = match code(seen.iter().map(|(_, told)| told.is_ok())) {
         0 if !seen.iter().any(|(_, told)| is_told(told)) => NOT_TOLD,
         code => code,
@@ -237,11 +253,16 @@ fn show_waiting(options: &Ps, servers: Vec<Server>) -> Result<u8> {
         }
         match told {
             Err(error) => complain(&server, Some(&error)),
-            Ok((None, _)) => text += &format!("not told by {}\n", server.words()),
-            Ok((Some(report), _)) if report.rows.is_empty() => text += "no rank is registered\n",
-            Ok((Some(report), pids)) => {
+            Ok(Waits { report: None, .. }) => text += &format!("not told by {}\n", server.words()),
+            Ok(Waits { report: Some(report), elsewhere: 0, .. }) if report.rows.is_empty() => {
+                text += "no rank is registered\n";
+            }
+            Ok(Waits { report: Some(report), pids, elsewhere }) => {
                 let pid = |nspace: &instanton::data::Nspace, rank| pids.get(&(nspace.to_string(), rank)).copied();
                 text += &waiting::table(&report, table::width(), pid);
+                if elsewhere > 0 {
+                    text += &format!("and {elsewhere} ranks on other nodes, not told by {}\n", server.words());
+                }
             }
         }
     }
@@ -250,13 +271,20 @@ fn show_waiting(options: &Ps, servers: Vec<Server>) -> Result<u8> {
 }
 
 fn waits((server, told): (Server, Result<Waits, String>)) -> ServerWaits {
-    let (report, error) = match told {
-        Ok((report, _)) => (report, None),
-        Err(error) => (None, Some(error)),
+    let (report, elsewhere, error) = match told {
+        Ok(Waits { report, elsewhere, .. }) => (report, elsewhere, None),
+        Err(error) => (None, 0, Some(error)),
     };
     let is_told = report.is_some();
     let WaitReport { rows, is_cut } = report.unwrap_or_default();
-    ServerWaits { server, error, is_told, is_cut, rows: rows.iter().map(wait_row).collect() }
+    ServerWaits {
+        server,
+        error,
+        is_told,
+        is_cut,
+        ranks_elsewhere: elsewhere,
+        rows: rows.iter().map(wait_row).collect(),
+    }
 }
 
 /// A row of a report, as JSON has it.

@@ -1,7 +1,8 @@
 /* A small parallel debugger: a tool that looks into ranks with gdb while they wait for it.
  *   debugger attach PID WORD                 ranks of the run that users know by that process
  *   debugger launch PID PLACE PROGRAM ...    starts two ranks of a program that stop at PLACE (exec or init), and a daemon
- *                                            on each node, which looks into those beside it
+ *                                            on each node, which looks into those beside it; without a process (-) at
+ *                                            any run in reach
  *   debugger daemon WORD                     such a daemon
  *   debugger rank                            a program to be looked into
  * Each rank is shown to gdb; the answer is whether WORD is among what that says of it. Then the ranks are released. */
@@ -148,7 +149,7 @@ static int launch(const char *pid, const char *place, char **program) {
   uint16_t one = 1;
   int on_exec = strcmp(place, "exec") == 0;
   PMIX_INFO_LOAD(&info[0], PMIX_SERVER_PIDINFO, &number, PMIX_PID);
-  must(PMIx_tool_init(&me, info, 1), "tool_init");
+  must(number > 0 ? PMIx_tool_init(&me, info, 1) : PMIx_tool_init(&me, NULL, 0), "tool_init");
   listen_for_events();
   PMIX_INFO_LOAD(&info[0], on_exec ? PMIX_DEBUG_STOP_ON_EXEC : PMIX_DEBUG_STOP_IN_INIT, &yes, PMIX_BOOL);
   start(program, RANKS, info, 1, job);

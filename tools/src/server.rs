@@ -400,15 +400,16 @@ impl Pmix {
         self.raise(connected, Status::ERR_INVALID_TERMINATION, proc, Vec::new());
     }
 
-    /// A process waits for a debugger somewhere; the process that has started its job hears of it, or else every tool.
-    pub fn rank_stopped(&self, parent: Option<&Proc>, rank: &Proc, place: Option<Info>) {
-        let Some(parent) = parent else {
-            let mut infos =
-                vec![Info::new(keys::EVENT_AFFECTED_PROC, rank.clone()), Info::new(keys::EVENT_NON_DEFAULT, true)];
-            infos.extend(place);
-            return self.spread(Status::READY_FOR_DEBUG, DataRange::SESSION, &infos);
-        };
-        self.raise(vec![parent.clone()], Status::READY_FOR_DEBUG, rank, place.into_iter().collect());
+    /// A process waits for a debugger somewhere; the process that has started its job hears of it, or else every tool,
+    /// later ones too if `is_kept`.
+    pub fn rank_stopped(&self, parent: Option<&Proc>, rank: &Proc, place: Option<Info>, is_kept: bool) {
+        if let Some(parent) = parent {
+            return self.raise(vec![parent.clone()], Status::READY_FOR_DEBUG, rank, place.into_iter().collect());
+        }
+        let mut infos = vec![Info::new(keys::EVENT_AFFECTED_PROC, rank.clone())];
+        infos.extend([Info::new(keys::EVENT_NON_DEFAULT, true), Info::new(keys::EVENT_DO_NOT_CACHE, !is_kept)]);
+        infos.extend(place);
+        self.spread(Status::READY_FOR_DEBUG, DataRange::SESSION, &infos);
     }
 
     /// Releases processes that wait for a debugger, all that a name names.

@@ -11,6 +11,7 @@ use super::running::{Running, signal};
 use crate::debugger::daemons::PATIENCE;
 use crate::debugger::{stops, table};
 use crate::event::Leave;
+use crate::job::Job;
 use crate::report;
 use crate::server::Pmix;
 
@@ -38,7 +39,7 @@ impl Running {
         let Some(live) = self.jobs.get(number) else { return };
         for rank in self.jobs.held(number) {
             let place = Info::new(keys::BREAKPOINT, stops::ON_EXEC);
-            pmix.rank_stopped(live.job.parent.as_ref(), &live.job.proc(rank), Some(place));
+            self.tell_debuggers(&live.job, &live.job.proc(rank), Some(place), pmix);
         }
     }
 
@@ -47,8 +48,14 @@ impl Running {
         let Some(live) = self.jobs.number(&proc.nspace).and_then(|number| self.jobs.get(number)) else { return };
         match live.job.stops.are_over {
             true => pmix.release(proc),
-            false => pmix.rank_stopped(live.job.parent.as_ref(), proc, place),
+            false => self.tell_debuggers(&live.job, proc, place, pmix),
         }
+    }
+
+    /// Whoever debugs a job hears of a rank that waits. What is up outlasts its jobs: who comes later would hear of those
+    /// that are over.
+    fn tell_debuggers(&self, job: &Job, rank: &Proc, place: Option<Info>, pmix: &Pmix) {
+        pmix.rank_stopped(job.parent.as_ref(), rank, place, !self.is_up);
     }
 
     /// A debugger's word for ranks to go on, all of them where none is named.

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn crowd(codes: &[i32]) -> impl FnMut() -> io::Result<()> {
-        let mut codes = codes.to_vec().into_iter();
+        let mut codes = codes.iter().copied();
         move || match codes.next() {
             Some(0) => Ok(()),
             Some(code) => Err(io::Error::from_raw_os_error(code)),

@@ -213,7 +213,7 @@ fn mpi4py_runs_on_each_of_them() {
 #[test]
 fn a_client_of_pmi_2_is_served() {
     let program = peer("pmi2/pmi2");
-    if !has("a_client_of_pmi_2_is_served", "pmi2", &[program.clone()]) {
+    if !has("a_client_of_pmi_2_is_served", "pmi2", std::slice::from_ref(&program)) {
         return;
     }
     let outcome = Launch::ranks(4, &program).env("PMI2_ONE_NODE", "1").run().expect(0);

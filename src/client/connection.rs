@@ -32,7 +32,7 @@ use super::answer::{Answer, Waiter};
 use super::clock::{Clock, Then};
 use super::incoming::{End, Frame, Incoming, time_left};
 use super::outbox::{Meeting, Outbox};
-use super::receiver::Received;
+use super::received::Received;
 
 /// Message of the server that nobody waits for.
 pub(super) enum News {

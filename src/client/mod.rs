@@ -46,6 +46,7 @@ mod output;
 mod post;
 mod publish;
 mod qualified;
+mod received;
 mod receiver;
 pub(crate) mod spawn;
 mod stdin;
@@ -87,7 +88,8 @@ use incoming::Incoming;
 use jobs::Jobs;
 use local::Local;
 use post::Posts;
-use receiver::{Received, Receiver};
+use received::Received;
+use receiver::Receiver;
 
 /// The environment variable that turns shared memory off (`off`): every look-up then goes over the control plane, with the
 /// same results. Nobody should need it.

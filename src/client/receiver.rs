@@ -5,11 +5,10 @@
 //! to look-ups that somebody blocks for to those, and everything else to the control thread, in its order. It calls
 //! nobody else, and so cannot be held up by the program.
 //!
-//! What the control thread has not taken is bounded: at [`MOST`] bytes the thread reads nothing until there is room.
+//! What the control thread has not taken is bounded: at [`MOST`](super::received) bytes the thread reads nothing until there is room.
 //! When the server dies, or breaks the protocol, look-ups fail at once, and the control thread finds the end behind what
 //! came before it. When the control thread ends, it shuts the socket down, and this one ends with the stream.
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::control::frame::{self, Kind, MAX_BODY};
@@ -17,26 +16,7 @@ use crate::control::frame::{self, Kind, MAX_BODY};
 use super::answer::Answer;
 use super::connection::Link;
 use super::incoming::{End, Frame, Incoming};
-
-/// Bytes of messages that wait for the control thread, beyond which no more are read.
-const MOST: usize = 16 << 20;
-
-/// Messages for the control thread.
-#[derive(Default)]
-pub(super) struct Received {
-    queue: Mutex<Queue>,
-    /// Signalled when there is room again, or nobody will make any.
-    room: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    frames: VecDeque<Frame>,
-    bytes: usize,
-    end: Option<End>,
-    /// Nobody takes anything any more.
-    is_closed: bool,
-}
+use super::received::Received;
 
 /// The thread, and what it hands to the control thread.
 pub(super) struct Receiver {
@@ -53,37 +33,6 @@ impl Receiver {
     }
 }
 
-impl Received {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next frame, if there is one.
-    ///
-    /// # Errors
-    /// The end, behind all frames.
-    pub(super) fn next(&self) -> Result<Option<Frame>, End> {
-        let mut queue = self.lock();
-        let Some(frame) = queue.frames.pop_front() else { return queue.end.take().map_or(Ok(None), Err) };
-        queue.bytes -= frame.body.len();
-        self.room.notify_one();
-        Ok(Some(frame))
-    }
-
-    /// Nobody takes anything any more.
-    fn close(&self) {
-        self.lock().is_closed = true;
-        self.room.notify_one();
-    }
-
-    fn add(&self, frame: Frame) {
-        let is_full = |queue: &mut Queue| queue.bytes > MOST && !queue.is_closed;
-        let mut queue = self.room.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
-        queue.bytes += frame.body.len();
-        queue.frames.push_back(frame);
-    }
-}
-
 /// Receives until nothing more comes.
 pub(super) fn receive(link: &Link, incoming: &mut Incoming, received: &Received) {
     loop {
@@ -94,7 +43,7 @@ pub(super) fn receive(link: &Link, incoming: &mut Incoming, received: &Received)
             },
             Err(end) => end,
         };
-        received.lock().end = Some(end);
+        received.end(end);
         link.lose_lookups();
         return link.wake();
     }

@@ -10,10 +10,29 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
 use instanton::internal::stock::SERVED;
 
-use crate::args::{Gds, Library};
 use crate::release;
+
+/// `instanton gds`.
+#[derive(Debug, Subcommand)]
+pub enum Gds {
+    /// Put the plug-in where the library looks for its own
+    Install(Library),
+    /// Say which plug-in is there, and what it would do
+    Status(Library),
+    /// Take the plug-in away again
+    Remove(Library),
+}
+
+/// A stock library.
+#[derive(Debug, Args)]
+pub struct Library {
+    /// The library (libpmix.so.2), or a folder of plug-ins; otherwise the library that the system has
+    #[arg(long = "for", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
 
 /// Name of the plug-in among others.
 const NAME: &str = "pmix_mca_gds_instanton.so";

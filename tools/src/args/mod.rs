@@ -7,6 +7,7 @@
 mod app;
 mod foreign;
 mod general;
+mod help;
 mod hosts;
 mod output;
 mod persistent;
@@ -29,6 +30,7 @@ pub use placement::PlacementArgs;
 use crate::debugger::options::DebuggerOptions;
 use crate::debugger::stops::Stops;
 use crate::doctor::Doctor;
+use crate::gds::Gds;
 use crate::inspect::Inspect;
 use crate::job::ProcessSet;
 use crate::nodes::NodesOptions;
@@ -65,7 +67,7 @@ pub enum Command {
     ///
     /// Options stand before the program, and everything behind it is the program's. A lone colon begins the next
     /// application of the same job. Long options may have one dash, as with mpirun.
-    #[command(after_long_help = EXAMPLES)]
+    #[command(after_long_help = help::EXAMPLES)]
     Run(Box<Run>),
     /// Begin the persistent mode: jobs start at once, find each other, and need no launcher of their own
     ///
@@ -76,21 +78,21 @@ pub enum Command {
     ///
     /// Servers of this user are looked into, and root's servers are for root: those of `instanton run` and `up`, and any
     /// other that lets tools in. What a server does not tell is shown as a dash.
-    #[command(after_long_help = SEEN)]
+    #[command(after_long_help = help::SEEN)]
     Ps(Ps),
     /// Watch jobs, who waits, requests and memory on a screen
     ///
     /// Without a terminal it prints a table, or with --json a line, for each look.
-    #[command(after_long_help = WATCHED)]
+    #[command(after_long_help = help::WATCHED)]
     Top(Top),
     /// Ask servers for any key, and print a value of any type
-    #[command(after_long_help = ASKED)]
+    #[command(after_long_help = help::ASKED)]
     Query(Ask),
     /// Print events as they pass
     ///
     /// Servers of this project show those for others too, and beginnings and ends of jobs and processes; other servers
     /// pass on what is for every tool.
-    #[command(after_long_help = HEARD)]
+    #[command(after_long_help = help::HEARD)]
     Events(EventsOptions),
     /// Show the build, its paths and limits, and what it supports
     Info(InfoOptions),
@@ -126,125 +128,6 @@ pub enum Command {
         share: PathBuf,
     },
 }
-
-/// `instanton gds`.
-#[derive(Debug, Subcommand)]
-pub enum Gds {
-    /// Put the plug-in where the library looks for its own
-    Install(Library),
-    /// Say which plug-in is there, and what it would do
-    Status(Library),
-    /// Take the plug-in away again
-    Remove(Library),
-}
-
-/// A stock library.
-#[derive(Debug, Args)]
-pub struct Library {
-    /// The library (libpmix.so.2), or a folder of plug-ins; otherwise the library that the system has
-    #[arg(long = "for", value_name = "FILE")]
-    pub file: Option<PathBuf>,
-}
-
-/// End of the long help of `instanton ps`.
-const SEEN: &str = "\
-Examples:
-  instanton ps                jobs of all servers
-  instanton ps --ranks        every rank, with its node and its process
-  instanton ps --waiting      who waits in which call for whom, and since when
-  instanton ps --in 4711 --json
-
-Environment:
-  COLUMNS     width of a table; as wide as it needs to be where nobody looks
-  LC_ALL, LC_CTYPE, LANG   a locale without UTF-8 sees ASCII alone
-
-Exit status:
-  0    something was told
-  1    no server lets tools in, or none answers
-  2    the command line makes no sense
-  3    no server tells what was asked for";
-
-/// End of the long help of `instanton query`.
-const ASKED: &str = "\
-Examples:
-  instanton query NAMESPACES
-  instanton query PROC_TABLE --for 1           of job 1
-  instanton query JOB_SIZE LOCAL_PEERS --for NAMESPACE
-  instanton query MEMORY_USAGE --for 1 --with QUERY_REPORT_AVG
-  instanton query instanton.waiting --json
-  instanton query --keys                       what can be asked for
-
-Exit status:
-  0    something was answered
-  1    no server lets tools in, or none answers
-  2    the command line makes no sense
-  3    no server knows the answer";
-
-/// End of the long help of `instanton top`.
-const WATCHED: &str = "\
-Keys:
-  up, down, k, j        choose a job
-  page up, page down    scroll the lower part
-  r, tab                ranks of the job instead of who waits
-  space                 stop, and go on
-  ?                     all keys
-  q, ctrl-C             end
-
-Environment:
-  NO_COLOR   no colours
-
-Exit status:
-  0    the user has ended it, or the server that was meant is gone
-  1    that server is not there
-  2    the command line makes no sense
-  128+S   a signal S has ended it";
-
-/// End of the long help of `instanton events`.
-const HEARD: &str = "\
-Examples:
-  instanton events
-  instanton events --code EVENT_PROC_TERMINATED --count 1
-  instanton events --json --timeout 60
-
-Exit status:
-  0    the count or the time is over, or the last server has ended
-  1    no server lets tools in, or none answers
-  2    the command line makes no sense";
-
-/// End of the long help.
-const EXAMPLES: &str = "\
-Examples:
-  instanton run -n 4 ./prog args        four ranks of one program
-  instanton run -n 4 ./a : -n 2 ./b     one job of two programs: ranks 0 to 3, and 4 and 5
-  instanton run -n 2 -x DEBUG=1 --wdir /tmp ./prog
-  instanton run -n 4 --output tag,dir=out:nocopy ./prog
-  instanton run -n 4 --mca pml ob1 ./prog
-  instanton run -n 4 --hostfile hosts --timeout 600 ./prog
-  instanton run -n 4 --map-by numa --bind-to core --report-bindings ./prog
-  instanton run --map-by ppr:2:package:pe=4 ./prog   two ranks a package, four cores each
-  instanton run --in up -n 4 ./prog     in what `instanton up` has begun
-
-Environment:
-  INSTANTON_IN           as --in
-  INSTANTON_JOB_MEMORY   as --job-memory
-  INSTANTON_TRACE        stderr or a file: one line for every refusal, fallback and loss
-  INSTANTON_TRACE_LEVEL  more of it: info, debug or trace, or PART=LEVEL,...
-  INSTANTON_TRACE_FORM=json   a JSON document in each line of it
-  INSTANTON_RANK_LIBRARY   as --library
-  INSTANTON_STOCK_CLIENTS=off   no port for ranks that bring a stock PMIx library
-  TMPDIR                 where the session directory lies
-  Ranks inherit the whole environment; OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE and _NODE_RANK tell each
-  its place.
-
-Exit status:
-  0    every rank has ended well
-  N    the code of the first rank that failed, or the status that a rank has aborted with
-  128+S   a signal S has ended the first rank that failed
-  1    the launcher cannot go on, a rank ended between Init and Finalize, or output cannot be written
-  2    the command line or a file that it names makes no sense; nothing was started
-  124  --timeout or --spawn-timeout is over
-  126  a program cannot be executed
-  127  there is no such program";
 
 /// `instanton run`.
 #[derive(Clone, Debug, Args)]

@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use super::places::From;
 use super::source::{Failure, Source};
-use super::{json, query, table, times};
+use super::{json, table, times, tree};
 use crate::outcome::{FAILURE, SENSELESS};
 use crate::say::say;
 
@@ -153,7 +153,7 @@ fn print(in_json: bool, label: &str, notice: &Notice) -> Result<bool> {
                 .info
                 .iter()
                 .filter(|info| info.key != keys::EVENT_AFFECTED_PROC)
-                .map(|info| format!("{}={}", query::shown(&info.key.to_string()), info.value))
+                .map(|info| format!("{}={}", tree::shown(&info.key.to_string()), info.value))
                 .collect();
             let text = format!("{time} {label} {} from {}{about} {}", notice.status, notice.source, rest.join(" "));
             table::plain(text.trim_end()) + "\n"

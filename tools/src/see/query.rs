@@ -184,21 +184,16 @@ fn qualifier(text: &str) -> Result<Info, String> {
 /// Answers for people: a key a line, with what is in arrays below it.
 fn answers(options: &Ask, server: &Server, status: Status, infos: &[Info]) -> String {
     if infos.is_empty() {
-        let asked: Vec<String> = options.wanted.iter().map(|key| shown(&key_of(key))).collect();
+        let asked: Vec<String> = options.wanted.iter().map(|key| tree::shown(&key_of(key))).collect();
         return format!("{}: not told by {} ({status})\n", asked.join(", "), server.words());
     }
     infos
         .iter()
         .map(|info| match info.value {
-            Value::Undef => format!("{}: not told by {}\n", shown(&info.key.to_string()), server.words()),
+            Value::Undef => format!("{}: not told by {}\n", tree::shown(&info.key.to_string()), server.words()),
             _ => tree::info(info, 0),
         })
         .collect()
-}
-
-/// A key as it is shown: by its name where it has one.
-pub fn shown(key: &str) -> String {
-    keys::name_of(key).and_then(|name| name.to_str().ok()).unwrap_or(key).to_owned()
 }
 
 fn list(in_json: bool) -> Result<u8> {

@@ -1,11 +1,15 @@
 //! Values for people: one line each, what is in an array indented below it.
-use instanton::data::{Info, Value, names};
+use instanton::data::{Info, Value, keys, names};
 
-use super::query::shown;
 use super::table::plain;
 
 /// Spaces of a step inwards.
 const STEP: usize = 2;
+
+/// A key as it is shown: by its name where it has one.
+pub fn shown(key: &str) -> String {
+    keys::name_of(key).and_then(|name| name.to_str().ok()).unwrap_or(key).to_owned()
+}
 
 /// An attribute, and below it what is in its value.
 pub fn info(info: &Info, depth: usize) -> String {

@@ -306,8 +306,8 @@ impl Drop for OutputReceiver {
 /// Forwards until it is told of the end; then what the sources still hold.
 ///
 /// # Errors
-/// When our own output cannot be written. The writers learn of it when the sources are closed.
-pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, mut fed: OutputReceiver) -> io::Result<()> {
+/// When our own output cannot be written. The writers learn of it when the sources are closed, and what feeds more.
+pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiver) -> io::Result<()> {
     let (mut finishing, mut are_many) = (false, false);
     let mut chunk = vec![0; CHUNK];
     let mut lines = Vec::new();
@@ -415,7 +415,7 @@ mod tests {
             script(ends);
             feed.end();
         });
-        let forwarding = thread::spawn(move || forward(&mut sources, sink, fed));
+        let forwarding = thread::spawn(move || forward(&mut sources, sink, &mut { fed }));
         let mut out = Vec::new();
         reader.read_to_end(&mut out).unwrap();
         writing.join().unwrap();
@@ -452,7 +452,7 @@ mod tests {
         drop(writer);
         let (feed, fed) = feed().unwrap();
         let mut sources = vec![Source::new(source.into(), style("[0]")).unwrap()];
-        let forwarding = thread::spawn(move || forward(&mut sources, sink, fed));
+        let forwarding = thread::spawn(move || forward(&mut sources, sink, &mut { fed }));
         end.write_all(b"name? ").unwrap();
         let mut prompt = [0; 9];
         reader.read_exact(&mut prompt).unwrap();
@@ -484,7 +484,7 @@ mod tests {
         drop(writer);
         let (feed, fed) = feed().unwrap();
         feed.end();
-        forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, fed).unwrap();
+        forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, &mut { fed }).unwrap();
         let mut out = String::new();
         reader.read_to_string(&mut out).unwrap();
         assert_eq!(out, "last words");
@@ -496,7 +496,7 @@ mod tests {
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
         drop(writer);
         let (feed, fed) = feed().unwrap();
-        let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, fed));
+        let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, &mut { fed }));
         feed.write(b"logged\n").unwrap();
         let (source, mut end) = io::pipe().unwrap();
         feed.add(Source::new(source.into(), style("[2.0]")).unwrap());
@@ -518,11 +518,28 @@ mod tests {
         drop((reader, writer));
         end.write_all(b"to nobody\n").unwrap();
         let (feed, fed) = feed().unwrap();
-        forward(&mut vec![Source::new(first.into(), style("")).unwrap()], sink, fed).unwrap_err();
+        forward(&mut vec![Source::new(first.into(), style("")).unwrap()], sink, &mut { fed }).unwrap_err();
         let (late, mut end) = io::pipe().unwrap();
         feed.add(Source::new(late.into(), style("")).unwrap());
         assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         assert!(feed.write(b"text").is_err());
+    }
+
+    #[test]
+    fn who_has_come_when_a_reader_leaves_is_told_after_us() {
+        let _ends = crate::COPIES.read();
+        let (reader, writer) = io::pipe().unwrap();
+        let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
+        drop((reader, writer));
+        let (feed, mut fed) = feed().unwrap();
+        let [(first, mut end), (late, mut other)] = [io::pipe().unwrap(), io::pipe().unwrap()];
+        end.write_all(b"to nobody\n").unwrap();
+        let mut sources = vec![Source::new(first.into(), style("")).unwrap()];
+        forward(&mut sources, sink, &mut fed).unwrap_err();
+        feed.add(Source::new(late.into(), style("")).unwrap());
+        other.write_all(b"more\n").unwrap();
+        drop(fed);
+        assert_eq!(other.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]
@@ -534,7 +551,7 @@ mod tests {
         drop((reader, writer));
         end.write_all(b"to nobody\n").unwrap();
         let (_feed, fed) = feed().unwrap();
-        let error = forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, fed).unwrap_err();
+        let error = forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, &mut { fed }).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
         assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

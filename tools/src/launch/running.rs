@@ -503,9 +503,9 @@ pub(super) fn forward(
     over: impl FnOnce(io::Result<()>) -> Event + Send + 'static,
 ) -> Result<()> {
     start_thread("output", move || {
-        let mut sources = Vec::new();
+        let (mut sources, mut fed) = (Vec::new(), fed);
         // Before the ranks learn that nobody reads them, and die of it.
-        drop(events.send(over(output::forward(&mut sources, sink, fed))));
+        drop(events.send(over(output::forward(&mut sources, sink, &mut fed))));
     })
 }
 

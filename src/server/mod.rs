@@ -49,7 +49,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::data::{Channels, DataRange, Info, Key, Nspace, Proc, Rank, Status, Text, Value, WaitReport, keys};
+use crate::data::{Channels, DataRange, Info, Key, Load, Nspace, Proc, Rank, Status, Text, Value, WaitReport, keys};
 use crate::pending::{Callback, Pending};
 
 mod absorptions;
@@ -380,6 +380,17 @@ impl Server {
         self.command(|router| {
             let Router { cx, jobs, collectives, fences, gets, groups, .. } = router;
             Ok(waiting::Rooms { jobs, collectives, fences, gets, groups }.report(cx, jobs.seen_by(|_| true)))
+        })
+    }
+
+    /// Makes a report of the server's load: requests by kind, and what all jobs hold.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn load(&self) -> Pending<Load, Status> {
+        self.command(|router| {
+            let own = router.cx.own_name();
+            Ok(load::report(&router.cx, &router.jobs, &own, None))
         })
     }
 

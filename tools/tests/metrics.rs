@@ -85,6 +85,11 @@ fn a_socket_is_scraped_and_goes_with_the_run() {
     };
     assert_eq!(value(&seen, "instanton_up", ""), Some(1));
     assert_eq!(value(&seen, "instanton_processes", "state=\"running\""), Some(1));
+    assert_eq!(value(&seen, "instanton_requests_total", "kind=\"a fence\""), Some(3));
+    assert_eq!(value(&seen, "instanton_job_attached", "@1"), Some(4));
+    let shared = |name: &str| value(&seen, name, "@1").unwrap();
+    assert!(shared("instanton_job_shared_bytes") > 4096 && shared("instanton_job_generation") == 1);
+    assert!(shared("instanton_job_shared_bytes") < shared("instanton_job_shared_limit_bytes"));
     assert!(value(&seen, "instanton_resident_bytes", "").unwrap() > 1 << 20);
     assert!(value(&seen, "instanton_build", "version=\"0").is_some());
     // Each is documented.

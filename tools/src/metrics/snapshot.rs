@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use std::sync::{Weak, mpsc};
 use std::time::Duration;
 
-use instanton::data::{Activity, WaitReport};
+use instanton::Pending;
+use instanton::data::{Activity, JobLoad, Load, Nspace, Status, WaitReport};
 use instanton::server::Server;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -27,20 +28,67 @@ pub fn text(server: &Weak<Server>) -> String {
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     gauges(&mut registry, "build", "The release, as a label", [(version, 1)]);
     process(&mut registry);
-    let waiting = server.and_then(|server| {
-        let (tell, told) = mpsc::channel();
-        // A server that has ended drops the way back.
-        let _ = server.waiting().then(move |report| _ = tell.send(report));
-        told.recv_timeout(PATIENCE).ok()?.ok()
-    });
-    one(&mut registry, "answered", "1 if the server has answered in time", u64::from(waiting.is_some()));
-    if let Some(report) = waiting {
+    let told = server.and_then(|server| Some((answer(server.waiting())?, answer(server.load())?)));
+    one(&mut registry, "answered", "1 if the server has answered in time", u64::from(told.is_some()));
+    if let Some((report, load)) = told {
         activities(&mut registry, &report);
+        requests(&mut registry, &load);
+        memory(&mut registry, &load);
     }
     let mut text = String::new();
     // A text takes all that is written to it.
     let _ = encode(&mut text, &registry);
     text
+}
+
+/// The server's answer, if it comes in time.
+fn answer<T: Send + 'static>(pending: Pending<T, Status>) -> Option<T> {
+    let (tell, told) = mpsc::channel();
+    // A server that has ended drops the way back.
+    let _ = pending.then(move |answer| _ = tell.send(answer));
+    told.recv_timeout(PATIENCE).ok()?.ok()
+}
+
+/// Those who ask, and how often.
+fn requests(registry: &mut Registry, load: &Load) {
+    one(registry, "peers", "Connections of processes and tools", load.peers);
+    let family: Family<Labels, Counter> = Family::default();
+    for (kind, count) in &load.requests {
+        family.get_or_create(&vec![("kind", kind.clone())]).inc_by(*count);
+    }
+    registry.register("requests", "Requests since the server began, by kind", family);
+    let attached = load.jobs.iter().map(|job| (of(&job.nspace), job.attached));
+    gauges(registry, "job_attached", "Processes of the job that are attached", attached);
+}
+
+/// Memory of jobs, and its limits.
+fn memory(registry: &mut Registry, load: &Load) {
+    let of_kind = |job: &JobLoad| {
+        let labels = of(&job.nspace);
+        let each =
+            job.kinds.iter().map(move |(kind, bytes)| ([&labels[..], &[("kind", kind.clone())]].concat(), *bytes));
+        each.collect::<Vec<_>>()
+    };
+    let held = load.jobs.iter().flat_map(of_kind);
+    gauges(registry, "job_held_bytes", "Memory that processes of the job make the server hold, by kind", held);
+    let limits = load.jobs.iter().map(|job| (of(&job.nspace), job.held_limit));
+    gauges(registry, "job_held_limit_bytes", "The most that they may", limits);
+    let shared = || load.jobs.iter().filter_map(|job| Some((of(&job.nspace), job.shared.as_ref()?)));
+    gauges(registry, "job_shared_bytes", "Shared memory of the job", shared().map(|(of, it)| (of, it.bytes)));
+    gauges(registry, "job_shared_limit_bytes", "The most that it may have", shared().map(|(of, it)| (of, it.limit)));
+    gauges(registry, "job_live_bytes", "Records in it that are current", shared().map(|(of, it)| (of, it.live)));
+    gauges(
+        registry,
+        "job_retired_bytes",
+        "Records in it that wait for readers",
+        shared().map(|(of, it)| (of, it.retired)),
+    );
+    gauges(registry, "job_segments", "Modex segments of the job", shared().map(|(of, it)| (of, it.segments)));
+    gauges(registry, "job_generation", "Generation of its information", shared().map(|(of, it)| (of, it.generation)));
+}
+
+fn of(nspace: &Nspace) -> Labels {
+    vec![("namespace", nspace.to_string())]
 }
 
 /// Activities of processes, and whom they wait for.

@@ -72,11 +72,12 @@ fn jobs_that_come_and_go_leave_nothing() {
         drop(writer);
         assert_eq!(reader.get(&Question::new(Rank(0), "k")).unwrap(), Value::from(vec![1u8; 5000]));
     };
-    let before = descriptors();
-    (0..rounds(200)).for_each(|_| job());
+    let (before, rounds) = (descriptors(), rounds(2000));
+    (0..rounds).for_each(|_| job());
     assert_eq!(limits.budget.used(), 0);
-    // Other tests of this process open some, too.
-    assert!(descriptors() < before + 100, "{before} descriptors, then {}", descriptors());
+    // Other tests of this process open hundreds, too: doors with all their strangers.
+    let after = descriptors();
+    assert!(after < before + rounds as usize / 2, "{before} descriptors, then {after}");
 }
 
 #[test]

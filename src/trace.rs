@@ -9,7 +9,7 @@
 //! Nobody waits for whoever reads the trace: a line that a terminal, a pipe or a socket does not take at once is lost.
 //! The next one that is taken comes behind a line that says how many were.
 //!
-//! With the feature `tracing`, a program may have a subscriber of that crate: it [hands the trace over](hand_over), and
+//! With the feature `tracing`, a program may have a subscriber of that crate: it hands the trace over (`hand_over`), and
 //! writes its lines by [`write()`]. Then each line is an event of level WARN, whose target is the part, and a server has
 //! more to say in events and spans of the levels INFO to TRACE. Without the feature these do not exist: the C library
 //! has none of it.

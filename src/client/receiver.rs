@@ -5,9 +5,10 @@
 //! to look-ups that somebody blocks for to those, and everything else to the control thread, in its order. It calls
 //! nobody else, and so cannot be held up by the program.
 //!
-//! What the control thread has not taken is bounded: at [`MOST`](super::received) bytes the thread reads nothing until there is room.
-//! When the server dies, or breaks the protocol, look-ups fail at once, and the control thread finds the end behind what
-//! came before it. When the control thread ends, it shuts the socket down, and this one ends with the stream.
+//! What the control thread has not taken is [bounded](super::received): where that is much, the thread reads nothing
+//! until there is room. When the server dies, or breaks the protocol, look-ups fail at once, and the control thread
+//! finds the end behind what came before it. When the control thread ends, it shuts the socket down, and this one ends
+//! with the stream.
 use std::sync::Arc;
 use std::thread::JoinHandle;
 

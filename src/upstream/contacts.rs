@@ -3,8 +3,7 @@
 //! A stock server writes its address, its release, its process and more into files `pmix.HOST.tool` and
 //! `pmix.HOST.tool.NAME` in a directory of its session, somewhere below the temporary directory; the system's own
 //! server writes `pmix.sys.HOST` into the system's. A server that is killed leaves them there. Servers of this library
-//! write such files as well (`stock::contact`), for tools that know no other way; here they are left
-//! aside.
+//! write such files as well (`stock::contact`), for tools that know no other way; here they are left aside.
 //!
 //! Anybody may write into these directories: what counts is a file of the own user's or of root's, in directories of
 //! theirs. Who is behind its address, the kernel says.

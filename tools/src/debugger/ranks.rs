@@ -32,7 +32,8 @@ impl Ranks {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let number = |text: &str| text.parse::<u32>().ok().filter(|rank| *rank < MOST_RANKS);
             let (Some(first), Some(last)) = (number(first), number(last)) else { return Err(wrong()) };
-            if first > last {
+            // A part may be named again and again; what one text adds up to stays bounded.
+            if first > last || ranks.len() > MOST_RANKS as usize {
                 return Err(wrong());
             }
             ranks.extend(first..=last);
@@ -70,6 +71,8 @@ mod tests {
         for bad in ["", "-1", "1,", "5-3", "0-4294967295", "some", "1-2-3", "0x1", "65536"] {
             assert!(Ranks::read(bad).is_err(), "{bad}");
         }
+        // 80 kB of text that would be 650 million ranks.
+        assert!(Ranks::read(&["0-65535"; 10_000].join(",")).is_err());
         assert!(are_ranks("stop-in-init", b"0-3") && !are_ranks("stop-in-init", b"./1") && !are_ranks("np", b"2"));
     }
 }

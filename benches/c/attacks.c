@@ -5,8 +5,8 @@
  *
  * Ranks 0 and 1 fence and get for a while, and write to DIR/RANK how often, and how many milliseconds the longest round
  * took. Rank 2 makes requests of one kind again and again until DIR/0 is there, and writes to DIR/burnt how many
- * processors it has kept busy. The kinds "spin1" to "spin9" burn so many and ask nothing: the other kinds are measured
- * by what victims have beside them.
+ * processors it has kept busy. A kind such as "spin1.25" burns so many and asks nothing: the other kinds are measured by
+ * what victims have beside it.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -203,6 +203,17 @@ static void burn(void)
         ;
 }
 
+/* Keeps a processor busy for this part of the time, in turns of 10 ms. */
+static void burn_part(double part)
+{
+    struct timespec rest = {.tv_nsec = (long)((1 - part) * 1e7)};
+    double until = now() + part * 1e-2;
+    while (now() < until)
+        ;
+    if (rest.tv_nsec > 0)
+        nanosleep(&rest, NULL);
+}
+
 /* Makes one request; returns success where an answer comes to a callback. */
 static pmix_status_t request(const char *kind)
 {
@@ -213,13 +224,16 @@ static pmix_status_t request(const char *kind)
     snprintf(name, sizeof name, "name%u", ++next);
 #define IS(word) (strcmp(kind, word) == 0)
     if (strncmp(kind, "spin", 4) == 0) {
-        for (int more = kind[4] - '1'; next == 1 && more > 0; more--)
+        static double part;
+        if (next > 1)
+            return burn_part(part), PMIX_ERROR;
+        for (part = atof(kind + 4); part > 1; part -= 1)
             if (fork() == 0) {
                 while (!is_over())
                     burn();
                 _exit(0);
             }
-        return burn(), PMIX_ERROR;
+        return PMIX_ERROR;
     }
     if (IS("output")) {
         if (fwrite(text(4000), 1, 4000, stdout) != 4000)

@@ -135,7 +135,7 @@ impl Listener {
         if self.turns.shares.is_held(STRANGERS) {
             return self.entrance.resume_at(self.turns.shares.next_release());
         }
-        let begin = self.turns.shares.now();
+        let begin = self.turns.shares.stopwatch();
         self.turns.serve(STRANGERS);
         for (stream, _) in self.entrance.accept(ACCEPTED_PER_TURN, || self.listening[at].accept()) {
             self.take_in(stream, callers);
@@ -184,7 +184,7 @@ impl Listener {
         if self.turns.served != STRANGERS {
             return self.read(id, to_end, callers);
         }
-        let begin = self.turns.shares.now();
+        let begin = self.turns.shares.stopwatch();
         self.read(id, to_end, callers);
         self.turns.shares.spend(STRANGERS, begin.elapsed());
     }
@@ -270,7 +270,7 @@ impl Listener {
     fn dispatch_requests(&mut self, id: u64, callers: &mut dyn Callers) -> Result<bool, Breach> {
         let peer = self.peer_id(id);
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(true) };
-        let (owner, mut meetings, mut requests, mut spent) = (connection.place.owner, 0, 0, Duration::ZERO);
+        let (owner, mut meetings, mut spent) = (connection.place.owner, 0, Duration::ZERO);
         // No message to the server's side changes a connection: that has its turn later.
         let is_done = loop {
             if spent >= TURN || meetings >= MEETINGS_PER_TURN {
@@ -280,6 +280,7 @@ impl Listener {
                 Some(Incoming::Frame(header, body)) => (header, body),
                 Some(Incoming::Refused(header)) => {
                     callers.refused(peer, header.number);
+                    self.turns.asked.own += 1;
                     meetings += 1;
                     continue;
                 }
@@ -289,6 +290,7 @@ impl Listener {
                 Kind::Meet => {
                     let (seen, collect) = frame::meet_in(body)?;
                     callers.meets(peer, header.number, seen, collect);
+                    self.turns.asked.joint += 1;
                     meetings += 1;
                 }
                 Kind::Request => {
@@ -298,17 +300,18 @@ impl Listener {
                         self.worker.run(move || Some(decode(id, header, bytes)));
                         break true;
                     }
-                    let begin = self.turns.shares.now();
-                    callers.asked(peer, header.number, frame::request_in(header.kind, body)?, header.body);
+                    let begin = self.turns.shares.stopwatch();
+                    let request = frame::request_in(header.kind, body)?;
+                    self.turns.asked.count(&request);
+                    callers.asked(peer, header.number, request, header.body);
                     spent += begin.elapsed();
-                    requests += 1;
                 }
                 other => return Err(Breach::Unexpected(other)),
             }
         };
         self.turns.shares.spend(owner, MEETING * meetings as u32);
-        if requests > 0 {
-            self.turns.shares.spend_on(owner, requests, spent);
+        if !spent.is_zero() {
+            self.turns.spend(spent);
         }
         Ok(is_done)
     }
@@ -316,8 +319,8 @@ impl Listener {
     /// Hands a long request on that was taken apart.
     fn decoded(&mut self, Decoded { connection: id, header, request }: Decoded, callers: &mut dyn Callers) {
         let peer = self.peer_id(id);
-        let request = match (self.connections.get_mut(&id), request) {
-            (Some(_), Ok(request)) => request,
+        let (owner, request) = match (self.connections.get_mut(&id), request) {
+            (Some(connection), Ok(request)) => (connection.place.owner, request),
             (Some(_), Err(e)) => return self.cut(id, &e.into(), callers),
             (None, request) => {
                 self.worker.run(move || {
@@ -327,11 +330,12 @@ impl Listener {
                 return;
             }
         };
-        let begin = self.turns.shares.now();
+        self.turns.serve(owner);
+        self.turns.asked.own += 1;
+        let begin = self.turns.shares.stopwatch();
         callers.asked(peer, header.number, request, header.body);
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.is_busy = callers.is_busy(peer);
-        self.turns.serve(connection.place.owner);
         self.turns.shares.spend(connection.place.owner, begin.elapsed());
         if !connection.is_busy {
             self.go_on(id);
@@ -462,7 +466,7 @@ impl Door for Listener {
         if ready.writable
             && let Some(owner) = self.connections.get(&id).map(|connection| connection.place.owner)
         {
-            let begin = self.turns.shares.now();
+            let begin = self.turns.shares.stopwatch();
             self.write(id, callers);
             self.turns.shares.spend(owner, begin.elapsed());
         }
@@ -516,6 +520,10 @@ impl Door for Listener {
 
     fn deadline(&self) -> Option<Instant> {
         [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline()].into_iter().flatten().min()
+    }
+
+    fn measures_closely(&self) -> bool {
+        self.turns.shares.measures_closely()
     }
 
     fn also_spent(&mut self, time: Duration) {

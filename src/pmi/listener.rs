@@ -134,17 +134,17 @@ impl PmiListener {
     fn turn(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if self.turns.begin(id, &mut connection.place) {
-            let begin = self.turns.shares.now();
-            let requests = self.read(id, to_end, callers);
-            self.turns.shares.spend_on(self.turns.served, requests, begin.elapsed());
+            let begin = self.turns.shares.stopwatch();
+            self.read(id, to_end, callers);
+            self.turns.spend(begin.elapsed());
         }
     }
 
-    /// Takes in what a process has sent. Returns the number of its requests.
-    fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) -> usize {
-        let Some(connection) = self.connections.get_mut(&id) else { return 0 };
+    /// Takes in what a process has sent.
+    fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         if connection.is_busy || matches!(connection.stage, Stage::Asking(_)) {
-            return 0;
+            return;
         }
         let (mut has_more, mut was_full) = (false, false);
         if !connection.has_ended {
@@ -162,20 +162,19 @@ impl PmiListener {
                 Err(e) if e.kind() == io::ErrorKind::ConnectionReset => connection.has_ended = true,
                 Err(e) => {
                     self.cut(id, &e.into(), callers);
-                    return 0;
+                    return;
                 }
             }
         }
-        let mut requests = 0;
-        match self.dispatch(id, &mut requests, callers) {
+        match self.dispatch(id, callers) {
             Ok(is_done) => has_more |= !is_done,
             Err(breach) => {
                 self.cut(id, &breach, callers);
-                return requests;
+                return;
             }
         }
         let Some(connection) = self.connections.get(&id).filter(|connection| !connection.is_busy) else {
-            return requests;
+            return;
         };
         let is_held = matches!(&connection.stage, Stage::In(conversation) if conversation.is_waiting());
         has_more |= was_full && !is_held;
@@ -184,17 +183,16 @@ impl PmiListener {
             _ if has_more => self.go_on(id),
             _ => {}
         }
-        requests
     }
 
     /// Hands whole messages on, as many as a turn has time for. Returns whether that was all that may be handed on now.
-    fn dispatch(&mut self, id: u64, requests: &mut usize, callers: &mut dyn Callers) -> Result<bool, Breach> {
-        let begin = self.turns.shares.now();
+    fn dispatch(&mut self, id: u64, callers: &mut dyn Callers) -> Result<bool, Breach> {
+        let (begin, mut has_begun) = (self.turns.shares.stopwatch(), false);
         while let Some(connection) = self.connections.get_mut(&id) {
             if connection.is_busy {
                 return Ok(true);
             }
-            if *requests > 0 && begin.elapsed() >= TURN {
+            if has_begun && begin.elapsed() >= TURN {
                 return Ok(false);
             }
             let Connection { stage, seat, input, account, unasked, .. } = connection;
@@ -245,7 +243,7 @@ impl PmiListener {
                     step.map(|step| (step, std::mem::take(unasked)))
                 }
             };
-            *requests += 1;
+            has_begun = true;
             if let Some((step, bytes)) = step {
                 self.step(id, step, bytes, callers)?;
             }
@@ -285,6 +283,7 @@ impl PmiListener {
         match step {
             Step::Ask(number, request) => {
                 let peer = self.peer_id(id);
+                self.turns.asked.count(&request);
                 callers.asked(peer, number, request, bytes);
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.is_busy = callers.is_busy(peer);
@@ -479,6 +478,10 @@ impl Door for PmiListener {
 
     fn deadline(&self) -> Option<Instant> {
         [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline()].into_iter().flatten().min()
+    }
+
+    fn measures_closely(&self) -> bool {
+        self.turns.shares.measures_closely()
     }
 
     fn also_spent(&mut self, time: Duration) {

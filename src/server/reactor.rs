@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::mailbox::Commands;
 use super::router::Router;
 use crate::message::door::{Door, Outgoing, Ready};
+use crate::sys::stopwatch::Stopwatch;
 
 /// Time after which commands, or deadlines, let others go on first.
 const TURN: Duration = Duration::from_micros(250);
@@ -86,7 +87,7 @@ impl Reactor {
     fn run_command(&mut self) -> bool {
         let Some(command) = self.commands.take() else { return false };
         let step = self.router.cx.begin_step("a command or an answer of the host");
-        let begin = self.router.cx.now();
+        let begin = self.stopwatch();
         command(&mut self.router);
         self.router.drain();
         // An answer to many is that of a collective, which no one of them has asked for more than others.
@@ -95,7 +96,7 @@ impl Reactor {
             _ => None,
         };
         self.deliver();
-        let time = self.router.cx.now() - begin;
+        let time = begin.elapsed();
         if let Some(peer) = asker
             && let Some(door) = self.doors.get_mut(usize::from(peer.door))
         {
@@ -156,16 +157,16 @@ impl Reactor {
         self.deliver();
     }
 
+    /// Begins to measure what is done for somebody, as closely as any door does.
+    fn stopwatch(&self) -> Stopwatch {
+        Stopwatch::begin(self.doors.iter().any(|door| door.measures_closely()))
+    }
+
     /// Delivers what the turn of a door has led to, and tells it what that has taken.
     fn deliver_for(&mut self, door: usize) {
-        self.router.drain();
-        if self.router.cx.outbox.is_empty() {
-            return self.deliver();
-        }
-        let begin = self.router.cx.now();
+        let begin = self.stopwatch();
         self.deliver();
-        let time = self.router.cx.now() - begin;
-        self.doors[door].also_spent(time);
+        self.doors[door].also_spent(begin.elapsed());
     }
 
     /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the

@@ -160,18 +160,17 @@ impl StockListener {
     fn turn(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if self.turns.begin(id, &mut connection.place) {
-            let begin = self.turns.shares.now();
-            let requests = self.read(id, to_end, callers);
-            self.turns.shares.spend_on(self.turns.served, requests, begin.elapsed());
+            let begin = self.turns.shares.stopwatch();
+            self.read(id, to_end, callers);
+            self.turns.spend(begin.elapsed());
         }
     }
 
-    /// Takes in what a peer has sent; up to the end of it, where no news of it is to be expected. Returns the number of
-    /// its requests.
-    fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) -> usize {
-        let Some(connection) = self.connections.get_mut(&id) else { return 0 };
+    /// Takes in what a peer has sent; up to the end of it, where no news of it is to be expected.
+    fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         if connection.is_busy || matches!(connection.stage, Stage::Asking(_)) {
-            return 0;
+            return;
         }
         let mut has_more = true;
         if !connection.has_ended && !connection.has_message() {
@@ -187,20 +186,19 @@ impl StockListener {
                 Err(e) if e.kind() == io::ErrorKind::ConnectionReset => connection.has_ended = true,
                 Err(e) => {
                     self.cut(id, &e.into(), callers);
-                    return 0;
+                    return;
                 }
             }
         }
-        let mut requests = 0;
-        match self.dispatch(id, &mut requests, callers) {
+        match self.dispatch(id, callers) {
             Ok(is_done) => has_more |= !is_done,
             Err(breach) => {
                 self.cut(id, &breach, callers);
-                return requests;
+                return;
             }
         }
         let Some(connection) = self.connections.get(&id).filter(|connection| !connection.is_busy) else {
-            return requests;
+            return;
         };
         let is_in = matches!(connection.stage, Stage::In(_));
         match connection.has_ended {
@@ -210,17 +208,16 @@ impl StockListener {
             false if has_more => self.go_on(id),
             false => {}
         }
-        requests
     }
 
     /// Hands whole messages on, as many as a turn has time for. Returns whether that was all of them.
-    fn dispatch(&mut self, id: u64, requests: &mut usize, callers: &mut dyn Callers) -> Result<bool, Breach> {
-        let begin = self.turns.shares.now();
+    fn dispatch(&mut self, id: u64, callers: &mut dyn Callers) -> Result<bool, Breach> {
+        let (begin, mut has_begun) = (self.turns.shares.stopwatch(), false);
         while let Some(connection) = self.connections.get_mut(&id) {
             if connection.is_busy {
                 return Ok(true);
             }
-            if *requests > 0 && begin.elapsed() >= TURN {
+            if has_begun && begin.elapsed() >= TURN {
                 return Ok(false);
             }
             let Connection { stage, input, account, .. } = connection;
@@ -259,7 +256,7 @@ impl StockListener {
                     Some(Incoming::Ack(_)) => return Err(Breach::NotStock),
                 },
             };
-            *requests += 1;
+            has_begun = true;
             if let Some(step) = step {
                 self.step(id, step, len, callers)?;
             }
@@ -279,7 +276,7 @@ impl StockListener {
                 };
                 connection.is_busy = false;
                 self.turns.serve(connection.place.owner);
-                let begin = self.turns.shares.now();
+                let begin = self.turns.shares.stopwatch();
                 if let Err(breach) = self.handed_on(id, tag, len, asked, callers) {
                     return self.cut(id, &breach, callers);
                 }
@@ -329,6 +326,7 @@ impl StockListener {
         match step {
             Step::Ask(number, request) => {
                 let peer = self.peer_id(id);
+                self.turns.asked.count(&request);
                 callers.asked(peer, number, request, bytes);
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.is_busy = callers.is_busy(peer);
@@ -505,7 +503,7 @@ impl Door for StockListener {
         if ready.writable
             && let Some(owner) = self.connections.get(&id).map(|connection| connection.place.owner)
         {
-            let begin = self.turns.shares.now();
+            let begin = self.turns.shares.stopwatch();
             self.write(id, callers);
             self.turns.shares.spend(owner, begin.elapsed());
         }
@@ -528,6 +526,10 @@ impl Door for StockListener {
     fn deadline(&self) -> Option<Instant> {
         let deadlines = [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline(), self.shelf.deadline()];
         deadlines.into_iter().flatten().min()
+    }
+
+    fn measures_closely(&self) -> bool {
+        self.turns.shares.measures_closely()
     }
 
     fn also_spent(&mut self, time: Duration) {

@@ -46,5 +46,7 @@ pub mod signals;
 #[cfg(feature = "server")]
 pub mod sock_diag;
 pub mod socket;
+#[cfg(feature = "server")]
+pub mod stopwatch;
 #[cfg(feature = "client")]
 pub mod table;

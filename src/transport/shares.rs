@@ -2,11 +2,11 @@
 //!
 //! A turn of a connection is short, and turns go round. That alone would leave one that always has something to ask
 //! with most of the time. So the time that a process takes is counted over two short windows. A process that has taken
-//! much, and more than twice as much as anybody else, is *held* for three times as long as its last turns took, provided that
-//! others are served meanwhile: they keep three quarters of the time. Who is alone is never held.
+//! much, and more than twice as much as anybody else, is *held* for four times as long as its last turns took, provided that
+//! others are served meanwhile: they keep four fifths of the time. Who is alone is never held.
 //!
-//! A few cheap requests at a time count little, whoever they end something for: the last of many at a fence does the
-//! work of all. And nobody is held by the clock alone, which runs on while others have the processor: once somebody
+//! A few arrivals at fences count little, whoever they end the fence for: the last of many does the work of all. All else
+//! counts with the time that it takes, that of its answer included. And nobody is held by the clock alone, which runs on while others have the processor: once somebody
 //! takes much, turns are measured by the processor time of the thread, for as long as that goes on.
 //!
 //! All connections of one process count together. Those that have not said who they are count as one process.
@@ -14,23 +14,24 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::data::Proc;
+use crate::message::Request;
 use crate::message::numbers::NumberMap;
-use crate::sys::process;
+use crate::sys::stopwatch::Stopwatch;
 
 /// Length of a window.
 const WINDOW: Duration = Duration::from_millis(8);
 /// Time in two windows that nobody is held for.
-const FREE: Duration = Duration::from_millis(2);
+const FREE: Duration = Duration::from_millis(1);
 /// Time that is counted without a look at the clock.
 const UNSETTLED: Duration = Duration::from_micros(100);
-/// Time, requests and connections up to which a turn is cheap.
+/// Time, arrivals at fences and connections up to which a turn is cheap.
 const CHEAP: (Duration, usize, usize) = (Duration::from_micros(50), 4, 2);
-/// Time that a cheap request is counted with.
-const REQUEST: Duration = Duration::from_micros(2);
+/// Time that an arrival in a cheap turn is counted with.
+const JOINT: Duration = Duration::from_micros(2);
 /// Time for which turns are measured by processor time.
 const WATCHED: Duration = Duration::from_secs(1);
 /// Time that others have for each unit of time that a held process has taken.
-const OTHERS: u32 = 3;
+const OTHERS: u32 = 4;
 
 /// Number of a process among those that have connections.
 pub type Owner = u64;
@@ -49,9 +50,12 @@ struct Share {
     window: u64,
     used: Duration,
     used_before: Duration,
-    /// Number of its own turns, and of those of others when it was settled last.
+    /// Number of its own turns, now and when it was settled last.
     turns: u64,
+    settled: u64,
+    /// Number of the turns of others when it was settled last, and whether they had one before that turn.
     others: u64,
+    are_others_served: bool,
     /// Connections that wait for the end of a hold.
     waiting: VecDeque<u64>,
     is_held: bool,
@@ -91,19 +95,21 @@ pub struct Shares {
     watched: Option<Instant>,
 }
 
-/// Time at which a turn began: of the clock, or of the processor.
-#[derive(Clone, Copy, Debug)]
-pub enum Begin {
-    Clock(Instant),
-    Processor(Duration),
+/// Requests of one turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// Arrivals at fences: the last of many does the work of all.
+    pub joint: usize,
+    /// Requests of the process's own.
+    pub own: usize,
 }
 
-impl Begin {
-    /// Returns the time since then.
-    pub fn elapsed(self) -> Duration {
-        match self {
-            Begin::Clock(begin) => begin.elapsed(),
-            Begin::Processor(begin) => process::thread_time().saturating_sub(begin),
+impl Asked {
+    /// Counts a request.
+    pub fn count(&mut self, request: &Request) {
+        match request {
+            Request::Fence { .. } | Request::Meet { .. } => self.joint += 1,
+            _ => self.own += 1,
         }
     }
 }
@@ -185,19 +191,27 @@ impl Shares {
         }
     }
 
-    /// Looks at the time, before a turn.
-    pub fn now(&self) -> Begin {
-        match self.watched {
-            None => Begin::Clock(Instant::now()),
-            Some(_) => Begin::Processor(process::thread_time()),
-        }
+    /// Begins to measure a turn.
+    pub fn stopwatch(&self) -> Stopwatch {
+        Stopwatch::begin(self.measures_closely())
     }
 
-    /// Counts so many requests of a process, which have taken so much time.
-    pub fn spend_on(&mut self, owner: Owner, requests: usize, time: Duration) {
+    /// Returns whether turns are measured by processor time.
+    pub fn measures_closely(&self) -> bool {
+        self.watched.is_some()
+    }
+
+    /// Counts a turn of a process with these requests, which have taken so much time.
+    pub fn spend_on(&mut self, owner: Owner, asked: Asked, time: Duration) {
+        let time = if self.is_cheap(owner, asked, time) { JOINT * asked.joint as u32 } else { time };
+        self.spend(owner, time);
+    }
+
+    /// Returns whether so much time for these requests is not put down to their process.
+    pub fn is_cheap(&self, owner: Owner, asked: Asked, time: Duration) -> bool {
         let connections = self.shares.get(&owner).map_or(0, |share| share.connections);
-        let is_cheap = time <= CHEAP.0 && requests <= CHEAP.1 && connections <= CHEAP.2 && owner != STRANGERS;
-        self.spend(owner, if is_cheap { REQUEST * requests as u32 } else { time });
+        let is_joint = asked.own == 0 && (1..=CHEAP.1).contains(&asked.joint);
+        is_joint && time <= CHEAP.0 && connections <= CHEAP.2 && owner != STRANGERS
     }
 
     /// Counts time that a process has taken.
@@ -217,10 +231,18 @@ impl Shares {
         let Some(share) = self.shares.get_mut(&owner) else { return };
         let time = std::mem::take(&mut share.unsettled);
         share.use_in(window, time);
-        let others = turns - share.turns;
-        let are_others_served = std::mem::replace(&mut share.others, others) != others;
+        if share.settled != share.turns {
+            let others = turns - share.turns;
+            share.are_others_served = std::mem::replace(&mut share.others, others) != others;
+            share.settled = share.turns;
+        }
         let used = share.used_by(window);
-        if used <= FREE || !are_others_served || share.is_held {
+        if share.is_held {
+            // What a turn has led to is counted behind it.
+            let hold = self.held.iter_mut().find(|(_, held)| *held == owner);
+            return hold.into_iter().for_each(|(until, _)| *until += OTHERS * time);
+        }
+        if used <= FREE || !share.are_others_served {
             self.watched = self.watched.filter(|until| *until > now);
             return;
         }
@@ -290,14 +312,17 @@ mod tests {
     }
 
     #[test]
-    fn a_few_cheap_requests_count_little_whatever_they_end() {
+    fn arrivals_at_fences_count_little_whatever_they_end_and_all_else_with_its_time() {
         let mut bench = Bench::new();
         let [last, other] = bench.owners;
         let unsettled = |shares: &Shares, owner| shares.shares[&owner].unsettled;
-        bench.shares.spend_on(last, 1, CHEAP.0);
-        bench.shares.spend_on(other, 1, MS / 200);
+        let (fence, own) = (Asked { joint: 1, own: 0 }, Asked { joint: 0, own: 1 });
+        bench.shares.spend_on(last, fence, CHEAP.0);
+        bench.shares.spend_on(other, fence, MS / 200);
         assert_eq!(unsettled(&bench.shares, last), unsettled(&bench.shares, other));
-        bench.shares.spend_on(STRANGERS, 1, MS / 50);
+        bench.shares.spend_on(last, own, MS / 50);
+        assert_eq!(unsettled(&bench.shares, last), unsettled(&bench.shares, other) + MS / 50);
+        bench.shares.spend_on(STRANGERS, fence, MS / 50);
         assert_eq!(unsettled(&bench.shares, STRANGERS), MS / 50);
     }
 
@@ -307,12 +332,12 @@ mod tests {
         (0..3).for_each(|_| {
             assert!(bench.turn(0, MS) && bench.turn(1, MS / 50));
         });
-        assert!(matches!(bench.shares.now(), Begin::Processor(_)), "it is looked at more closely");
+        assert!(matches!(bench.shares.stopwatch(), Stopwatch::Processor(_)), "it is looked at more closely");
         assert!(!bench.shares.is_held(bench.owners[0]));
         (0..10).for_each(|_| _ = (bench.turn(0, MS), bench.turn(1, MS / 50)));
         assert!(bench.shares.is_held(bench.owners[0]));
         bench.now += 2 * WATCHED;
-        assert!(bench.turn(1, MS / 50) && matches!(bench.shares.now(), Begin::Clock(_)), "it is over");
+        assert!(bench.turn(1, MS / 50) && matches!(bench.shares.stopwatch(), Stopwatch::Clock(_)), "it is over");
     }
 
     #[test]
@@ -321,6 +346,34 @@ mod tests {
         assert!((0..1000).all(|_| bench.turn(0, MS)));
         bench.now += 100 * MS;
         assert!((0..1000).all(|_| bench.turn(0, MS) && bench.turn(1, MS)));
+    }
+
+    #[test]
+    fn what_a_turn_leads_to_makes_its_hold_longer() {
+        let mut bench = Bench::new();
+        while bench.turn(0, MS) {
+            bench.turn(1, MS / 50);
+        }
+        let until = bench.shares.next_release().unwrap();
+        bench.shares.spend(bench.owners[0], MS);
+        assert_eq!(bench.shares.next_release(), Some(until + OTHERS * MS));
+    }
+
+    #[test]
+    fn a_turn_that_is_settled_twice_has_others_before_it_both_times() {
+        let mut bench = Bench::new();
+        // The answer of each turn is settled for itself, and no other's turn lies between the two.
+        for _ in 0..10 {
+            while bench.turn(0, MS / 10) {
+                bench.shares.spend(bench.owners[0], MS);
+                bench.turn(1, MS / 50);
+                bench.now += MS;
+                if bench.shares.is_held(bench.owners[0]) {
+                    return;
+                }
+            }
+        }
+        panic!("it was never held");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::shares::{Owner, STRANGERS, Shares};
+use super::shares::{Asked, Owner, STRANGERS, Shares};
 
 /// Time after which a turn ends with the request that is being served.
 pub const TURN: Duration = Duration::from_micros(200);
@@ -40,13 +40,14 @@ pub struct Turns {
     pub shares: Shares,
     /// Connections with more to read than their turn allowed, in the order of their next turns.
     again: VecDeque<u64>,
-    /// Process that had the last turn.
+    /// Process that had the last turn, and its requests in that.
     pub served: Owner,
+    pub asked: Asked,
 }
 
 impl Turns {
     pub fn new(now: Instant) -> Self {
-        Turns { shares: Shares::new(now), again: VecDeque::new(), served: STRANGERS }
+        Turns { shares: Shares::new(now), again: VecDeque::new(), served: STRANGERS, asked: Asked::default() }
     }
 
     /// Arranges the next turn of a connection: after those of others, or when its process is held no more.
@@ -75,7 +76,7 @@ impl Turns {
 
     /// Counts as the time of a process what follows.
     pub fn serve(&mut self, owner: Owner) {
-        self.served = owner;
+        (self.served, self.asked) = (owner, Asked::default());
         self.shares.begin(owner);
     }
 
@@ -84,9 +85,16 @@ impl Turns {
         self.shares.spend(owner, READING * (bytes >> 10) as u32);
     }
 
-    /// Counts time that the server's side has taken for the process which had the last turn.
+    /// Counts the time of this turn.
+    pub fn spend(&mut self, time: Duration) {
+        self.shares.spend_on(self.served, self.asked, time);
+    }
+
+    /// Counts time that the server's side has taken for what was asked in the last turn.
     pub fn also_spent(&mut self, time: Duration) {
-        self.shares.spend_on(self.served, 1, time);
+        if !self.shares.is_cheap(self.served, self.asked, time) {
+            self.shares.spend(self.served, time);
+        }
     }
 
     /// Returns the connection whose turn it is now; its place is to be [called](Place::call).

@@ -6,7 +6,7 @@
  * Ranks 0 and 1 fence and get for a while, and write to DIR/RANK how often, and how many milliseconds the longest round
  * took. Rank 2 makes requests of one kind again and again until DIR/0 is there, and writes to DIR/burnt how many
  * processors it has kept busy. A kind such as "spin1.25" burns so many and asks nothing: the other kinds are measured by
- * what victims have beside it.
+ * what victims have beside it. "forks" asks nothing either, and shows what the processes of "connections" cost as such.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -373,6 +373,11 @@ static pmix_status_t request(const char *kind)
         int handler = PMIx_Register_event_handler(codes, 8000, NULL, 0, handled, NULL, NULL);
         if (handler >= 0)
             PMIx_Deregister_event_handler((size_t)handler, NULL, NULL);
+        return PMIX_ERROR;
+    }
+    if (IS("forks")) {
+        if (fork() == 0)
+            _exit(0);
         return PMIX_ERROR;
     }
     if (IS("connections")) {

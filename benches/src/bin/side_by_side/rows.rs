@@ -149,7 +149,11 @@ fn fences(rows: &mut Rows<'_>) {
         rows.time(format!("floor, {}", counted(clients)), &format!("{clients}/floor"), None);
         let floor = format!("{clients}/floor");
         rows.relative(format!("fence, {}", counted(clients)), &format!("{clients}/fence"), 1.5, "1.5 x floor", &floor);
-        rows.time(format!("fence with 64 B each, {}", counted(clients)), &format!("{clients}/fence with data"), None);
+        rows.time(
+            format!("put, commit and fence of 64 B each, {}", counted(clients)),
+            &format!("{clients}/fence with data"),
+            None,
+        );
     }
 }
 
@@ -240,7 +244,7 @@ fn plugged(rows: &mut Rows<'_>) {
             ("Get posted by a peer, 64 B", "get 64"),
             ("first touch of a peer", "first touch"),
             ("fence, 8 clients", "8/fence"),
-            ("fence with 64 B each, 8 clients", "8/fence with data"),
+            ("put, commit and fence of 64 B each, 8 clients", "8/fence with data"),
         ] {
             rows.time(label, &format!("{prefix}{row}"), None);
         }

@@ -17,7 +17,8 @@
 //! # Features
 //!
 //! `client` and `server`, both on by default, are the two ends of the control plane. Without them the crate is the data model and the
-//! store.
+//! store. `pmi`, on by default too, lets servers offer a door for processes that speak PMI-1 and PMI-2; `libpmix.so.2` is built
+//! without it.
 #![deny(unsafe_code)]
 // Code of a program with both ends is dead where one of them is left out.
 #![cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
@@ -45,7 +46,7 @@ mod message;
 mod oneshot;
 #[cfg(any(feature = "client", feature = "server"))]
 mod pending;
-#[cfg(feature = "server")]
+#[cfg(feature = "pmi")]
 mod pmi;
 mod printable;
 #[cfg(feature = "server")]
@@ -98,7 +99,7 @@ pub mod internal {
     pub mod server {
         pub use crate::store::exchange::is_exchange;
     }
-    #[cfg(feature = "server")]
+    #[cfg(feature = "pmi")]
     pub mod pmi {
         pub use crate::pmi::parsers::is_pmi;
         pub use crate::pmi::{PATH, PREPUT, VARIABLE, connect};

@@ -58,6 +58,7 @@ pub struct ServerConfig {
     /// Ports on which they are let in.
     pub stock_ports: StockPorts,
     /// True if processes that speak PMI-1 or PMI-2 are let in, whom their launcher connects; not by default.
+    #[cfg(feature = "pmi")]
     pub pmi: bool,
     /// True if the server lives in the process of its only client, and a host serves the node.
     #[doc(hidden)]
@@ -89,6 +90,7 @@ impl Default for ServerConfig {
             get_patience: Duration::from_secs(2),
             stock_clients: std::env::var_os(STOCK_CLIENTS_VARIABLE).is_none_or(|value| value != "off"),
             stock_ports: StockPorts::default(),
+            #[cfg(feature = "pmi")]
             pmi: false,
             one_client: false,
             tools: None,

@@ -15,6 +15,7 @@ use crate::control::rendezvous;
 use crate::control::report::{self, UriFile};
 use crate::data::Proc;
 use crate::message::door::Door;
+#[cfg(feature = "pmi")]
 use crate::pmi::{self, listener::PmiListener};
 use crate::stock::contact::{Contact, ContactFile};
 use crate::stock::{self, listener::StockListener};
@@ -107,6 +108,7 @@ pub fn open(
     let report = tools_uri.as_ref().map(|uri| report::text(uri, &stock::contact::lines(&stock_uri)));
     let uri_file = config.uri_file.as_ref().zip(report.as_ref()).map(|(file, text)| UriFile::write(file, text));
     let uri_file = uri_file.transpose().map_err(failed("write the address for tools"))?;
+    #[cfg(feature = "pmi")]
     if config.pmi {
         let (socket, name) = bind::bind_abstract(bind::FOR_JOBS).map_err(failed("open a socket for PMI"))?;
         let number = doors.len() as u8;
@@ -184,10 +186,12 @@ impl DoorVariables for StockVariables {
 }
 
 /// Variables of the PMI door.
+#[cfg(feature = "pmi")]
 struct PmiVariables {
     name: String,
 }
 
+#[cfg(feature = "pmi")]
 impl DoorVariables for PmiVariables {
     fn set(&self, _: &Proc, _: &[u8; 32], env: &mut dyn EnvSink) {
         env.set(pmi::VARIABLE, self.name.as_bytes());

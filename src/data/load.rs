@@ -169,6 +169,45 @@ impl JobLoad {
     }
 }
 
+/// Adds counts to those of the same kinds.
+fn add_counts(counts: &mut Vec<(String, u64)>, others: Vec<(String, u64)>) {
+    for (kind, count) in others {
+        match counts.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, sum)) => *sum += count,
+            None => counts.push((kind, count)),
+        }
+    }
+}
+
+impl SharedLoad {
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.limit += other.limit;
+        self.live += other.live;
+        self.retired += other.retired;
+        self.set_aside += other.set_aside;
+        self.segments += other.segments;
+        self.waiting_sets += other.waiting_sets;
+        self.generation = self.generation.max(other.generation);
+    }
+}
+
+impl JobLoad {
+    fn add(&mut self, other: Self) {
+        self.size = self.size.or(other.size);
+        self.local += other.local;
+        self.attached += other.attached;
+        self.requests += other.requests;
+        self.held += other.held;
+        self.held_limit += other.held_limit;
+        add_counts(&mut self.kinds, other.kinds);
+        match (&mut self.shared, other.shared) {
+            (Some(shared), Some(other)) => shared.add(other),
+            (shared, other) => *shared = shared.take().or(other),
+        }
+    }
+}
+
 impl Load {
     /// The load as the answer to a query.
     pub fn into_value(self) -> Value {
@@ -176,6 +215,18 @@ impl Load {
         infos.extend(counts(REQUESTS, &self.requests));
         infos.extend(self.jobs.into_iter().map(JobLoad::into_info));
         Value::DataArray(DataArray::of_info(infos))
+    }
+
+    /// Adds the load of another node's server: what both have of a job is summed, its limits as well.
+    pub fn add(&mut self, other: Self) {
+        self.peers += other.peers;
+        add_counts(&mut self.requests, other.requests);
+        for job in other.jobs {
+            match self.jobs.iter_mut().find(|known| known.nspace == job.nspace) {
+                Some(known) => known.add(job),
+                None => self.jobs.push(job),
+            }
+        }
     }
 
     /// Reads such an answer; none where it is something else. Jobs that make no sense are left out.
@@ -220,7 +271,14 @@ mod tests {
         let bare = JobLoad { size: None, shared: None, kinds: Vec::new(), ..job.clone() };
         let requests = vec![("a fence".into(), 3), ("a get".into(), 4)];
         let load = Load { peers: 5, requests, jobs: vec![job, bare] };
-        assert_eq!(Load::from_value(&load.clone().into_value()), Some(load));
+        assert_eq!(Load::from_value(&load.clone().into_value()), Some(load.clone()));
+        // Of two nodes it is twice that.
+        let mut sum = load.clone();
+        sum.add(load);
+        assert_eq!((sum.peers, sum.jobs.len()), (10, 1));
+        assert_eq!(sum.requests, [("a fence".to_owned(), 6), ("a get".to_owned(), 8)]);
+        let job = &sum.jobs[0];
+        assert_eq!((job.local, job.held, job.kinds[0].1), (12, 4000, 2000));
         assert_eq!(Load::from_value(&Value::from(true)), None);
         assert_eq!(Load::from_value(&Value::infos(Vec::new())), None);
     }

@@ -66,7 +66,7 @@ pub fn end() {
 }
 
 /// The processes below `ancestor`, as /proc tells them at this moment.
-fn descendants(ancestor: Pid) -> Vec<Pid> {
+pub fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };

@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use instanton::internal::stock::SERVED;
 
+use crate::out;
 use crate::release;
 
 /// `instanton gds`.
@@ -122,8 +123,7 @@ fn install(place: &Place) -> anyhow::Result<()> {
     }
     there(place)?;
     write(&place.plugin(), &built()?)?;
-    println!("{} is installed; servers that start from now on use it", place.plugin().display());
-    Ok(())
+    out::write(&format!("{} is installed; servers that start from now on use it\n", place.plugin().display()))
 }
 
 /// Writes a file as a whole, or not at all.
@@ -190,21 +190,19 @@ fn status(place: &Place) -> anyhow::Result<()> {
         State::Current => "is that of this release",
         State::Other => "is one of another release than this command",
     };
-    println!("{} {what}", file.display());
+    let mut text = format!("{} {what}\n", file.display());
     if let Some((library, release, is_served)) = host {
         let is = if is_served { "served" } else { "not served" };
-        println!("{} is {release}, which is {is}", library.display());
+        text += &format!("{} is {release}, which is {is}\n", library.display());
     }
-    Ok(())
+    out::write(&text)
 }
 
 fn remove(place: &Place) -> anyhow::Result<()> {
     let file = place.plugin();
     if there(place)?.is_none() {
-        println!("{} is not there", file.display());
-        return Ok(());
+        return out::write(&format!("{} is not there\n", file.display()));
     }
     fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
-    println!("{} is removed; servers that run keep what they have loaded", file.display());
-    Ok(())
+    out::write(&format!("{} is removed; servers that run keep what they have loaded\n", file.display()))
 }

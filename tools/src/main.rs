@@ -37,6 +37,7 @@ mod metrics;
 mod monitor;
 mod mpi;
 mod nodes;
+mod out;
 mod outcome;
 mod output;
 mod pages;

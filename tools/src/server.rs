@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use instanton::data::{DataArray, DataRange, Info, InfoList, Proc, Status, Text, Value, WAITING, WaitReport, keys};
+use instanton::data::{DataArray, DataRange, Info, Proc, Status, Text, Value, WaitReport, keys};
 use instanton::internal::pmi;
 use instanton::internal::sys::hwloc::{self, Place};
 use instanton::internal::wall_clock;
@@ -28,6 +28,7 @@ use crate::job::{Job, ProcessSet};
 use crate::jobs::ProcessEnd;
 use crate::metrics::Metrics;
 use crate::nodes::hub::{Hub, NodePlan, OWN};
+use crate::nodes::servers::Servers;
 use crate::nodes::wire::{Call, Given};
 use crate::outcome::End;
 use crate::record::Record;
@@ -131,7 +132,8 @@ impl Pmix {
         let host = hub.as_ref().map_or(host, |hub| hub.host(OWN));
         let server = Server::start(config, host).map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
         let server = Arc::new(server);
-        let metrics = options.metrics.as_ref().map(|to| Metrics::start(to, &server)).transpose()?;
+        let metrics =
+            options.metrics.as_ref().map(|to| Metrics::start(to, Servers::new(&server, hub.as_ref()))).transpose()?;
         streams.pulls.lead_to(&server);
         streams.inputs.lead_to(&server);
         if let Some(hub) = &hub {
@@ -468,40 +470,11 @@ impl Pmix {
 
     /// Asks the servers of all nodes what ranks are at. Returns whether every one of them has answered.
     pub fn waiting(&self) -> (WaitReport, bool) {
-        let (tell, told) = mpsc::channel();
-        let own = tell.clone();
-        // A server that has ended drops the way back.
-        let _ = self.server.waiting().then(move |report| _ = own.send(report));
-        let mut expected = 1;
-        if let Some(hub) = &self.hub {
-            let theirs = tell.clone();
-            expected += hub.ask_each(
-                || Call::Waiting,
-                move |given| {
-                    let _ = theirs.send(given.and_then(|given| {
-                        match given {
-                            Given::Infos(_, infos) => infos
-                                .find(WAITING)
-                                .and_then(|info| WaitReport::from_value(&info.value))
-                                .ok_or(Status::ERR_BAD_PARAM),
-                            _ => Err(Status::ERR_BAD_PARAM),
-                        }
-                    }));
-                },
-            );
-        }
-        drop(tell);
-        let until = Instant::now() + REPORT;
+        let told = Servers::new(&self.server, self.hub.as_ref()).waiting(REPORT);
+        let is_whole = told.values().all(Option::is_some);
         let mut all = WaitReport::default();
-        let mut answered = 0;
-        while answered < expected
-            && let Ok(report) = told.recv_timeout(until.saturating_duration_since(Instant::now()))
-            && let Ok(report) = report
-        {
-            answered += 1;
-            all.add(report);
-        }
-        (all, answered == expected)
+        told.into_values().flatten().for_each(|report| all.add(report));
+        (all, is_whole)
     }
 
     /// Returns the time at which [`expire`](Pmix::expire) is to be called.

@@ -44,8 +44,8 @@ fn segments_and_values_of_a_job_that_runs() {
     let mut job = Job::in_shell(&script);
     let pids = [job.line(), job.line(), job.line()];
     let nspace = variable(&pids[0], "PMIX_NAMESPACE");
-    // By namespace, and by a rank, which holds no descriptor any more.
-    for target in [&nspace, &pids[0]] {
+    // By namespace, by a rank, which holds no descriptor any more, and by the process that the user knows.
+    for target in [&nspace, &pids[0], &job.pid().to_string()] {
         let jobs = report(&[target]);
         let [found] = &jobs.as_array().unwrap()[..] else { panic!("{jobs}") };
         assert_eq!((found["namespace"].as_str(), found["processes"].as_u64()), (Some(&nspace[..]), Some(3)));

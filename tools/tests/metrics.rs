@@ -109,6 +109,27 @@ fn a_socket_is_scraped_and_goes_with_the_run() {
 }
 
 #[test]
+fn every_node_has_counters_of_its_own() {
+    let path = place("nodes");
+    let to = format!("unix:{}", path.display());
+    let mut job = Job::start(
+        ["--metrics", &to, "--nodes", "2", "-n", "3", example("hang").to_str().unwrap(), "fence"],
+        std::process::Stdio::null(),
+    );
+    for _ in 0..3 {
+        assert_eq!(job.line(), "ready");
+    }
+    let seen = samples(&scrape(&path, QUESTION).1);
+    for (node, attached) in [("node=\"0\"", 2), ("node=\"1\"", 1)] {
+        assert_eq!(value(&seen, "instanton_answered", node), Some(1), "{seen:?}");
+        assert_eq!(value(&seen, "instanton_job_attached", node), Some(attached), "{seen:?}");
+    }
+    assert_eq!(value(&seen, "instanton_up", ""), Some(1));
+    job.send(Signal::SIGTERM);
+    job.finish();
+}
+
+#[test]
 fn a_file_is_whole_at_any_time_and_has_the_last_values() {
     let path = place("file");
     let job = hanging(path.to_str().unwrap());

@@ -122,16 +122,35 @@ fn a_hanging_job_is_seen_and_explained() {
 }
 
 #[test]
-fn ranks_of_other_nodes_are_said_to_be_missing() {
+fn a_run_of_several_nodes_is_seen_as_a_whole_from_its_first_server() {
     let hang = example("hang");
     let mut job = Job::start(["--nodes", "2", "-n", "4", hang.to_str().unwrap(), "fence"], Stdio::null());
     for _ in 0..4 {
         assert_eq!(job.line(), "ready");
     }
     let pid = job.pid().to_string();
-    let seen = says(&["ps", "--waiting", "--in", &pid]);
-    let last = format!("and 2 ranks on other nodes, not told by the server of process {pid}");
-    assert_eq!((seen.code, seen.stdout.lines().last()), (Some(0), Some(last.as_str())), "{seen:?}");
+    let jobs = document(&["ps", "--in", &pid], "instanton.ps");
+    assert_eq!(jobs["servers"].as_array().map(Vec::len), Some(1), "{jobs}");
+    // Ranks of both nodes, of which one tells of its own alone.
+    until(|| {
+        let seen = says(&["ps", "--waiting", "--in", &pid]);
+        let has = |words: &str| seen.stdout.lines().any(|line| line.starts_with(words));
+        match has("0-1 ") && has("2 ") && has("3 ") && !seen.stdout.contains("not told") {
+            true => Ok(()),
+            false => Err(format!("{seen:?}")),
+        }
+    });
+    let look = says(&["top", "--in", &pid]);
+    let row: Vec<&str> = look.stdout.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!((look.stdout.lines().count(), &row[..4]), (2, &[&pid[..], "1", "4", "4/4"][..]), "{look:?}");
+    let told = document(&["top", "--in", &pid], "instanton.top");
+    let local = |server: &Json| server["load"]["jobs"][0]["local"].as_u64();
+    let nodes = told["servers"].as_array().unwrap();
+    assert_eq!(nodes.iter().map(local).collect::<Vec<_>>(), [Some(2), Some(2)], "{told}");
+    let other = nodes[1]["server"]["pid"].to_string();
+    let alone = says(&["ps", "--waiting", "--in", &other]);
+    let last = format!("and 2 ranks on other nodes, not told by the server of process {other}");
+    assert_eq!((alone.code, alone.stdout.lines().last()), (Some(0), Some(last.as_str())), "{alone:?}");
     job.send(Signal::SIGTERM);
     job.finish();
 }
@@ -298,6 +317,7 @@ fn what_is_not_there_or_makes_no_sense_is_one_line_and_a_status() {
         (&["ps", "--in", "no-such-server"][..], 1, "no-such-server: no server of that name"),
         (&["query", "JOB_SIZE", "--in", "no-such-server"], 1, "no-such-server: no server of that name"),
         (&["events", "--in", "no-such-server"], 1, "no-such-server: no server of that name"),
+        (&["top", "--in", "no-such-server"], 1, "no-such-server: no server of that name"),
         (&["query"], 2, "required"),
         (&["events", "--code", "nonsense"], 2, "nonsense: no code"),
         (&["query", "X", "--with", "NODEID=x"], 2, "NODEID=x: NODEID takes no such value"),
@@ -306,6 +326,34 @@ fn what_is_not_there_or_makes_no_sense_is_one_line_and_a_status() {
         assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.lines().count()), (Some(code), "", 1), "{ended:?}");
         assert!(ended.stderr.contains(said), "{ended:?}");
     }
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_everything_quietly() {
+    let (job, pid) = hanging();
+    for words in [
+        &["ps", "--ranks", "--in", &pid][..],
+        &["ps", "--waiting", "--json", "--in", &pid],
+        &["top", "--json", "--count", "1000", "--in", &pid],
+        &["query", "--keys"],
+        &["inspect", &pid],
+        &["info"],
+        &["gds", "status"],
+        &["doctor", "--json"],
+        &["run", "--help"],
+    ] {
+        let (reader, writer) = nix::unistd::pipe().unwrap();
+        drop(reader);
+        let mut command = command(words);
+        let output = command.stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        // What `doctor` finds is its status, and there may be no place for the plug-in.
+        let is_said = ["doctor", "gds"].contains(&words[0]);
+        assert!(output.status.code() == Some(0) || is_said && output.status.code() == Some(1), "{words:?} {output:?}");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!errors.contains("panicked") && !errors.contains("cannot write"), "{words:?} {errors}");
+    }
+    job.send(Signal::SIGTERM);
+    job.finish();
 }
 
 #[test]

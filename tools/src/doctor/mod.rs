@@ -13,14 +13,14 @@ pub mod process;
 mod rank;
 mod system;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
+use crate::out;
 use crate::threads::start_thread;
 use finding::{Finding, Level};
 
@@ -76,7 +76,7 @@ pub fn run(options: Doctor) -> Result<u8> {
         true => finding::json(&findings)?,
         false => finding::text(&findings, crate::see::width(), finding::shows_colours()),
     };
-    io::stdout().write_all(report.as_bytes()).context("cannot write")?;
+    out::write(&report)?;
     Ok(u8::from(finding::count(&findings, Level::Problem) > 0))
 }
 

@@ -5,7 +5,10 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
+use nix::unistd::Pid;
+
 use crate::doctor::process;
+use crate::family::descendants;
 
 /// Beginning of the names of segments.
 const PREFIX: &[u8] = b"/memfd:instanton-";
@@ -68,7 +71,11 @@ pub fn jobs(target: Option<&str>) -> Result<Vec<Found>, String> {
         if !found.is_empty() {
             return Ok(found);
         }
-        return by_rank(pid);
+        // A user knows the command, below which a launcher and its nodes hold the memory.
+        return by_rank(pid).or_else(|line| {
+            let below = held(descendants(Pid::from_raw(pid)).into_iter().map(Pid::as_raw), |_, _| true);
+            if below.is_empty() { Err(line) } else { Ok(below) }
+        });
     }
     let found = held(process::all(), |nspace, _| nspace == target.as_bytes());
     match found.is_empty() {

@@ -13,8 +13,8 @@ mod values;
 use anyhow::Result;
 use clap::Args;
 
+use crate::out;
 use crate::outcome::{FAILURE, SENSELESS};
-use crate::say::say;
 use segments::Job;
 use values::{Asked, Ranks, Row};
 
@@ -22,7 +22,7 @@ use values::{Asked, Ranks, Row};
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct Inspect {
-    /// A namespace, or a process: its server, or one of its ranks; without it, every job that may be looked at
+    /// A namespace, or a process: the launcher's, a server, or a rank; without it, every job that may be looked at
     #[arg(value_name = "NAMESPACE|PID")]
     target: Option<String>,
     /// Values of this key alone, of the job and of each rank
@@ -52,17 +52,11 @@ Exit status:
 pub fn run(options: &Inspect) -> Result<u8> {
     let asked = match asked(options) {
         Ok(asked) => asked,
-        Err(line) => {
-            say(&line);
-            return Ok(SENSELESS);
-        }
+        Err(line) => return out::refuse(&line, SENSELESS),
     };
     let found = match find::jobs(options.target.as_deref()) {
         Ok(found) => found,
-        Err(line) => {
-            say(&line);
-            return Ok(FAILURE);
-        }
+        Err(line) => return out::refuse(&line, FAILURE),
     };
     let jobs: Vec<(Job, Vec<Row>)> = found
         .into_iter()

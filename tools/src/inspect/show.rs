@@ -1,7 +1,5 @@
 //! The report on shared memory, for people and for programs.
-use std::io::{self, Write};
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use instanton::data::{Key, names};
 use instanton::store::Origin;
 use serde::Serialize;
@@ -10,6 +8,7 @@ use serde_json::{Value as Json, json};
 use super::segments::{CELLS, Job, Segment};
 use super::values::Row;
 use crate::doctor::process;
+use crate::out;
 use crate::see;
 
 /// Most letters of a value among others.
@@ -44,7 +43,7 @@ pub fn text(jobs: &[(Job, Vec<Row>)], is_short: bool) -> Result<()> {
         text += "\n";
     }
     text.pop();
-    write(&text)
+    out::write(&text)
 }
 
 fn name(segment: &Segment) -> String {
@@ -91,14 +90,6 @@ fn from(origin: Origin) -> &'static str {
     }
 }
 
-/// A reader that has gone, as `head` does, ends it quietly.
-fn write(text: &str) -> Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write"),
-    }
-}
-
 /// A segment for programs.
 #[derive(Serialize)]
 struct Part<'a> {
@@ -115,7 +106,7 @@ struct Part<'a> {
 pub fn json(jobs: &[(Job, Vec<Row>)]) -> Result<()> {
     let jobs: Vec<Json> = jobs.iter().map(job).collect();
     let report = json!({ "schema": "instanton.inspect", "version": 1, "cells": CELLS, "jobs": jobs });
-    write(&(serde_json::to_string_pretty(&report)? + "\n"))
+    out::write(&(serde_json::to_string_pretty(&report)? + "\n"))
 }
 
 fn job((job, rows): &(Job, Vec<Row>)) -> Json {

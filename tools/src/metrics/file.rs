@@ -4,16 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Weak;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use instanton::server::Server;
 use instanton::trace;
 
 use super::snapshot;
+use crate::nodes::servers::Servers;
 
 /// Time between two writes.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -29,14 +28,14 @@ pub struct Writer {
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn start(path: &Path, server: Weak<Server>) -> Result<Writer> {
-    write(path, &snapshot::text(&server))
+pub fn start(path: &Path, servers: Servers) -> Result<Writer> {
+    write(path, &snapshot::text(&servers))
         .with_context(|| format!("--metrics: {} cannot be written", path.display()))?;
     let (end, ended) = mpsc::channel::<()>();
     let path: PathBuf = path.into();
     let body = move || loop {
         let is_over = ended.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout);
-        if let Err(error) = write(&path, &snapshot::text(&server)) {
+        if let Err(error) = write(&path, &snapshot::text(&servers)) {
             trace!("{} cannot be written: {error}", path.display());
         }
         if is_over {

@@ -1,7 +1,7 @@
 //! Counters of a run in the text form of Prometheus, where `--metrics` asks for them.
 //!
 //! Actors: a thread answers whoever connects to a Unix socket ([serve]), or writes a file anew every few seconds
-//! ([file]). Both ask the server for a report each time ([snapshot]), which costs it one step that looks at each process
+//! ([file]). Both ask the servers of all nodes for reports each time ([snapshot]), which costs each a step that looks at every process
 //! once; nothing is counted that nobody asks for. A server that does not answer in time leaves its part out; a reader
 //! that is slow keeps other readers waiting for a while, and nobody else. With the launcher the socket goes; one that
 //! was killed leaves its file, which the next run with the same path replaces.
@@ -11,10 +11,10 @@ mod snapshot;
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Arc, Weak};
 
 use anyhow::Result;
-use instanton::server::Server;
+
+use crate::nodes::servers::Servers;
 
 /// Beginning of a destination that is a socket.
 const SOCKET: &str = "unix:";
@@ -49,15 +49,14 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Begins to give out the counters of a server.
+    /// Begins to give out the counters of a run's servers.
     ///
     /// # Errors
     /// A path that cannot be used.
-    pub fn start(to: &Destination, server: &Arc<Server>) -> Result<Self> {
-        let server: Weak<Server> = Arc::downgrade(server);
+    pub fn start(to: &Destination, servers: Servers) -> Result<Self> {
         let end: Box<dyn Send + Sync + std::fmt::Debug> = match to {
-            Destination::Socket(path) => Box::new(serve::start(path, server)?),
-            Destination::File(path) => Box::new(file::start(path, server)?),
+            Destination::Socket(path) => Box::new(serve::start(path, servers)?),
+            Destination::File(path) => Box::new(file::start(path, servers)?),
         };
         Ok(Self { _end: end })
     }

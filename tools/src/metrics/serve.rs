@@ -6,19 +6,18 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Weak;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use instanton::internal::sys::socket;
-use instanton::server::Server;
 use instanton::trace;
 use instanton_layout::sync::{AtomicU32, Ordering};
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 use std::sync::Arc;
 
 use super::snapshot;
+use crate::nodes::servers::Servers;
 
 /// Time for a reader to ask, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -37,7 +36,7 @@ pub struct Door {
 ///
 /// # Errors
 /// A path where somebody listens already, or where no socket can be made.
-pub fn start(path: &Path, server: Weak<Server>) -> Result<Door> {
+pub fn start(path: &Path, servers: Servers) -> Result<Door> {
     let shown = path.display();
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         if UnixStream::connect(path).is_ok() {
@@ -57,7 +56,7 @@ pub fn start(path: &Path, server: Weak<Server>) -> Result<Door> {
             }
             match caller {
                 Ok(caller) => {
-                    if let Err(error) = answer(&caller, &server) {
+                    if let Err(error) = answer(&caller, &servers) {
                         trace!("a reader of the counters is not answered: {error}");
                     }
                 }
@@ -70,7 +69,7 @@ pub fn start(path: &Path, server: Weak<Server>) -> Result<Door> {
     Ok(Door { path: path.into(), is_over, thread: Some(thread) })
 }
 
-fn answer(mut caller: &UnixStream, server: &Weak<Server>) -> io::Result<()> {
+fn answer(mut caller: &UnixStream, servers: &Servers) -> io::Result<()> {
     let uid = socket::peer(caller)?.uid;
     if uid != 0 && uid != nix::unistd::geteuid().as_raw() {
         return Err(io::Error::other(format!("it is of user {uid}")));
@@ -91,7 +90,7 @@ fn answer(mut caller: &UnixStream, server: &Weak<Server>) -> io::Result<()> {
         }
     }
     let (status, body) = match question.starts_with(b"GET ") {
-        true => ("200 OK", snapshot::text(server)),
+        true => ("200 OK", snapshot::text(servers)),
         false => ("405 Method Not Allowed", String::new()),
     };
     let length = body.len();

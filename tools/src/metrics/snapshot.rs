@@ -1,11 +1,8 @@
 //! The counters of one moment. Their names and meanings stand in `docs/DIAGNOSIS.md`.
 use std::collections::BTreeMap;
-use std::sync::{Weak, mpsc};
 use std::time::Duration;
 
-use instanton::Pending;
-use instanton::data::{Activity, JobLoad, Load, Nspace, Status, WaitReport};
-use instanton::server::Server;
+use instanton::data::{Activity, JobLoad, Load, Nspace, WaitReport};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use prometheus_client::encoding::prometheus_text::encode;
@@ -14,24 +11,41 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Time that the server has for a report.
+use crate::nodes::servers::Servers;
+
+/// Time that the servers have for a report.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Labels with their values.
 type Labels = Vec<(&'static str, String)>;
 
+/// Reports of servers, each with the label of its node where there are several.
+type Of<T> = Vec<(Labels, T)>;
+
 /// The text of this moment.
-pub fn text(server: &Weak<Server>) -> String {
+pub fn text(servers: &Servers) -> String {
     let mut registry = Registry::with_prefix("instanton");
-    let server = server.upgrade();
-    one(&mut registry, "up", "1 as long as the server runs", u64::from(server.is_some()));
+    one(&mut registry, "up", "1 as long as the server runs", u64::from(servers.is_up()));
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     gauges(&mut registry, "build", "The release, as a label", [(version, 1)]);
     process(&mut registry);
-    let told = server.and_then(|server| Some((answer(server.waiting())?, answer(server.load())?)));
-    one(&mut registry, "answered", "1 if the server has answered in time", u64::from(told.is_some()));
-    if let Some((report, load)) = told {
-        activities(&mut registry, &report);
+    let label = |node: usize| match servers.are_several() {
+        true => vec![("node", node.to_string())],
+        false => Vec::new(),
+    };
+    let (waiting, mut loads) = (servers.waiting(PATIENCE), servers.load(PATIENCE));
+    let (mut answered, mut reports, mut load) = (Vec::new(), Of::new(), Of::new());
+    for (node, report) in waiting {
+        let both = report.zip(loads.remove(&node).flatten());
+        answered.push((label(node), u64::from(both.is_some())));
+        if let Some((its_report, its_load)) = both {
+            reports.push((label(node), its_report));
+            load.push((label(node), its_load));
+        }
+    }
+    gauges(&mut registry, "answered", "1 if the server has answered in time", answered);
+    if !reports.is_empty() {
+        activities(&mut registry, &reports);
         requests(&mut registry, &load);
         memory(&mut registry, &load);
     }
@@ -41,66 +55,67 @@ pub fn text(server: &Weak<Server>) -> String {
     text
 }
 
-/// The server's answer, if it comes in time.
-fn answer<T: Send + 'static>(pending: Pending<T, Status>) -> Option<T> {
-    let (tell, told) = mpsc::channel();
-    // A server that has ended drops the way back.
-    let _ = pending.then(move |answer| _ = tell.send(answer));
-    told.recv_timeout(PATIENCE).ok()?.ok()
-}
-
 /// Those who ask, and how often.
-fn requests(registry: &mut Registry, load: &Load) {
-    one(registry, "peers", "Connections of processes and tools", load.peers);
+fn requests(registry: &mut Registry, loads: &Of<Load>) {
+    let peers = loads.iter().map(|(node, load)| (node.clone(), load.peers));
+    gauges(registry, "peers", "Connections of processes and tools", peers);
     let family: Family<Labels, Counter> = Family::default();
-    for (kind, count) in &load.requests {
-        family.get_or_create(&vec![("kind", kind.clone())]).inc_by(*count);
+    for (node, load) in loads {
+        for (kind, count) in &load.requests {
+            family.get_or_create(&with(node, [("kind", kind.clone())])).inc_by(*count);
+        }
     }
     registry.register("requests", "Requests since the server began, by kind", family);
-    let attached = load.jobs.iter().map(|job| (of(&job.nspace), job.attached));
-    gauges(registry, "job_attached", "Processes of the job that are attached", attached);
+    of_jobs(registry, "job_attached", "Processes of the job that are attached", loads, |job| Some(job.attached));
 }
 
 /// Memory of jobs, and its limits.
-fn memory(registry: &mut Registry, load: &Load) {
-    let of_kind = |job: &JobLoad| {
-        let labels = of(&job.nspace);
-        let each =
-            job.kinds.iter().map(move |(kind, bytes)| ([&labels[..], &[("kind", kind.clone())]].concat(), *bytes));
-        each.collect::<Vec<_>>()
-    };
-    let held = load.jobs.iter().flat_map(of_kind);
+fn memory(registry: &mut Registry, loads: &Of<Load>) {
+    let mut held = Vec::new();
+    for (node, load) in loads {
+        for job in &load.jobs {
+            let kind = |(kind, bytes): &(String, u64)| (with(&of(node, &job.nspace), [("kind", kind.clone())]), *bytes);
+            held.extend(job.kinds.iter().map(kind));
+        }
+    }
     gauges(registry, "job_held_bytes", "Memory that processes of the job make the server hold, by kind", held);
-    let limits = load.jobs.iter().map(|job| (of(&job.nspace), job.held_limit));
-    gauges(registry, "job_held_limit_bytes", "The most that they may", limits);
-    let shared = || load.jobs.iter().filter_map(|job| Some((of(&job.nspace), job.shared.as_ref()?)));
-    gauges(registry, "job_shared_bytes", "Shared memory of the job", shared().map(|(of, it)| (of, it.bytes)));
-    gauges(registry, "job_shared_limit_bytes", "The most that it may have", shared().map(|(of, it)| (of, it.limit)));
-    gauges(registry, "job_live_bytes", "Records in it that are current", shared().map(|(of, it)| (of, it.live)));
-    gauges(
-        registry,
-        "job_retired_bytes",
-        "Records in it that wait for readers",
-        shared().map(|(of, it)| (of, it.retired)),
-    );
-    gauges(registry, "job_segments", "Modex segments of the job", shared().map(|(of, it)| (of, it.segments)));
-    gauges(registry, "job_generation", "Generation of its information", shared().map(|(of, it)| (of, it.generation)));
+    let mut each = |name, help, value: fn(&JobLoad) -> Option<u64>| of_jobs(registry, name, help, loads, value);
+    each("job_held_limit_bytes", "The most that they may", |job| Some(job.held_limit));
+    each("job_shared_bytes", "Shared memory of the job", |job| Some(job.shared?.bytes));
+    each("job_shared_limit_bytes", "The most that it may have", |job| Some(job.shared?.limit));
+    each("job_live_bytes", "Records in it that are current", |job| Some(job.shared?.live));
+    each("job_retired_bytes", "Records in it that wait for readers", |job| Some(job.shared?.retired));
+    each("job_segments", "Modex segments of the job", |job| Some(job.shared?.segments));
+    each("job_generation", "Generation of its information", |job| Some(job.shared?.generation));
 }
 
-fn of(nspace: &Nspace) -> Labels {
-    vec![("namespace", nspace.to_string())]
+/// A value of each job on each node.
+fn of_jobs(registry: &mut Registry, name: &str, help: &str, loads: &Of<Load>, value: fn(&JobLoad) -> Option<u64>) {
+    let mut values = Vec::new();
+    for (node, load) in loads {
+        values.extend(load.jobs.iter().filter_map(|job| Some((of(node, &job.nspace), value(job)?))));
+    }
+    gauges(registry, name, help, values);
+}
+
+fn with<const N: usize>(labels: &Labels, more: [(&'static str, String); N]) -> Labels {
+    labels.iter().cloned().chain(more).collect()
+}
+
+fn of(node: &Labels, nspace: &Nspace) -> Labels {
+    with(node, [("namespace", nspace.to_string())])
 }
 
 /// Activities of processes, and whom they wait for.
-fn activities(registry: &mut Registry, report: &WaitReport) {
+fn activities(registry: &mut Registry, reports: &Of<WaitReport>) {
     let mut processes: BTreeMap<Labels, u64> = BTreeMap::new();
     let mut waiting: BTreeMap<Labels, (u64, u64)> = BTreeMap::new();
-    for row in &report.rows {
-        let nspace = ("namespace", row.nspace.to_string());
-        *processes.entry(vec![nspace.clone(), ("state", row.activity.name().to_owned())]).or_default() +=
-            row.ranks.len();
+    let rows =
+        reports.iter().flat_map(|(node, report)| report.rows.iter().map(move |row| (of(node, &row.nspace), row)));
+    for (job, row) in rows {
+        *processes.entry(with(&job, [("state", row.activity.name().to_owned())])).or_default() += row.ranks.len();
         if row.activity == Activity::Waits {
-            let (count, longest) = waiting.entry(vec![nspace, ("call", row.call.clone())]).or_default();
+            let (count, longest) = waiting.entry(with(&job, [("call", row.call.clone())])).or_default();
             *count += row.ranks.len();
             *longest = row.since.as_secs().max(*longest);
         }

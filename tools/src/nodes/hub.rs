@@ -147,15 +147,20 @@ impl Hub {
         }
     }
 
-    /// Calls the servers of all nodes but our own that are up, and has `take` called with each answer. Returns how many
+    /// Calls the servers of all nodes but our own that are up, and has `take` called with each answer. Returns those that
     /// are asked.
     pub fn ask_each(
         &self,
         call: impl Fn() -> Call,
-        take: impl Fn(Result<Given, Status>) + Clone + Send + 'static,
-    ) -> usize {
+        take: impl Fn(usize, Result<Given, Status>) + Clone + Send + 'static,
+    ) -> Vec<usize> {
         let up = self.others().filter(|(node, _)| !self.is_down(*node));
-        up.map(|(_, Node { link, .. })| link.ask(call(), take.clone())).count()
+        up.map(|(node, Node { link, .. })| {
+            let take = take.clone();
+            link.ask(call(), move |given| take(node, given));
+            node
+        })
+        .collect()
     }
 
     /// Calls a node's server.

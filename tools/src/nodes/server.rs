@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use instanton::data::{App, Channels, DataRange, Info, Nspace, Proc, Query, Rank, Status, Text, WAITING, WaitReport};
+use instanton::data::{
+    App, Channels, DataRange, Info, LOAD, Load, Nspace, Proc, Query, Rank, Status, Text, WAITING, WaitReport,
+};
 use instanton::internal::sys::birth;
 use instanton::server::{
     Accepted, Answer, Completion, Credential, Host, Infos, Published, Server, ServerConfig, ToolSupport,
@@ -128,6 +130,10 @@ fn serve(server: &Server, call: Call, reply: Reply) {
         Call::Waiting => server.waiting().then(move |result| {
             let info = |report: WaitReport| vec![Info::new(WAITING, report.into_value())];
             reply(result.map(|report| Given::Infos(Status::SUCCESS, info(report))));
+        }),
+        Call::Load => server.load().then(move |result| {
+            let info = |load: Load| vec![Info::new(LOAD, load.into_value())];
+            reply(result.map(|load| Given::Infos(Status::SUCCESS, info(load))));
         }),
         Call::Dmodex { proc, infos } => {
             server.dmodex_request(&proc, &infos).then(move |result| reply(result.map(Given::Bytes)))

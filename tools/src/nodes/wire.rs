@@ -39,6 +39,7 @@ pub enum Call {
     DefineSet { name: Text, members: Vec<Proc> },
     DeleteSet(Text),
     Waiting,
+    Load,
     Finish,
     // Either calls the other.
     Event { status: Status, source: Proc, range: DataRange, infos: Vec<Info> },

@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use super::place::{self, Kind};
 use crate::args::Up;
 use crate::guardian;
+use crate::out;
 use crate::outcome::FAILURE;
 use crate::say::say;
 use crate::signals::SignalOptions;
@@ -54,7 +55,7 @@ fn in_background(mut arguments: Vec<OsString>, name: &str) -> Result<u8> {
     loop {
         let found = place::launchers(Kind::Up, Some(name));
         if let Some((place, _)) = found.iter().find(|(place, _)| place.pid == child.id() as i32) {
-            println!("instanton: {name} is up (process {})", place.pid);
+            out::write(&format!("instanton: {name} is up (process {})\n", place.pid))?;
             return Ok(0);
         }
         let mut polled = [PollFd::new(watched.as_fd(), PollFlags::POLLIN)];

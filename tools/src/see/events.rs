@@ -2,12 +2,11 @@
 //!
 //! Every server that is meant has a handler for all events, on the connection's own thread; it hands them to the one who
 //! prints. A server that ends says so by an event of its own, and when the last one has, nothing comes any more.
-use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use instanton::client::Notice;
 use instanton::data::{Info, InfoList, Status, Value, WATCH, keys};
@@ -17,6 +16,7 @@ use serde_json::{Value as Json, json};
 use super::places::From;
 use super::source::{Failure, Source};
 use super::{json, table, times, tree};
+use crate::out::{self, refuse};
 use crate::outcome::{FAILURE, SENSELESS};
 use crate::say::say;
 
@@ -101,11 +101,6 @@ pub fn run(options: &EventsOptions) -> Result<u8> {
     Ok(0)
 }
 
-fn refuse(line: &str, code: u8) -> Result<u8> {
-    say(line);
-    Ok(code)
-}
-
 /// Reads the code of an event, with or without the prefix of its name.
 fn code(text: &str) -> Result<Status, String> {
     let named = Status::from_name(text).or_else(|| Status::from_name(format!("PMIX_{text}")));
@@ -159,11 +154,7 @@ fn print(in_json: bool, label: &str, notice: &Notice) -> Result<bool> {
             table::plain(text.trim_end()) + "\n"
         }
     };
-    let mut out = io::stdout().lock();
-    match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        written => written.context("cannot write").map(|()| true),
-    }
+    out::is_read(&line)
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@ use instanton::server::ServerConfig;
 use instanton::tool::Tool;
 use serde::Serialize;
 
-use super::{json, out, table};
+use super::{json, table};
 use crate::build;
+use crate::out;
 use crate::session::Session;
 
 /// `instanton info`.

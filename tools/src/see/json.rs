@@ -5,7 +5,7 @@ use instanton::data::{DataArray, DataType, Info, ProcInfo, Value, keys, names};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::out;
+use crate::out;
 
 /// A document's name, version and contents.
 #[derive(Serialize)]

@@ -13,7 +13,6 @@ pub mod info;
 pub mod job_row;
 mod jobs;
 mod json;
-mod out;
 mod places;
 pub mod ps;
 pub mod query;

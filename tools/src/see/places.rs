@@ -57,6 +57,17 @@ impl Server {
         }
     }
 
+    /// The namespace that it shares with the servers of the other nodes of its run, and its place among them.
+    fn place(&self) -> Option<(&str, u32)> {
+        let (family, rank) = self.name.as_deref()?.rsplit_once(':')?;
+        Some((family, rank.parse().ok()?))
+    }
+
+    /// Returns whether another one serves a node of the same run, such as one of `instanton run --nodes`.
+    pub fn is_of_run(&self, other: &Self) -> bool {
+        self.place().zip(other.place()).is_some_and(|((family, _), (others, _))| family == others)
+    }
+
     /// Returns whether another description is of the same server.
     pub fn is_same(&self, other: &Self) -> bool {
         self.way == other.way
@@ -133,6 +144,23 @@ impl From {
         }
         Ok(meant)
     }
+
+    /// The servers that are meant, and those of the other nodes of a run whose first one is.
+    ///
+    /// # Errors
+    /// As [`servers`](Self::servers).
+    pub fn nodes(&self) -> Result<Vec<Server>, String> {
+        let mut meant = self.servers()?;
+        let firsts: Vec<Server> =
+            meant.iter().filter(|server| matches!(server.place(), Some((_, 0)))).cloned().collect();
+        if self.named().is_some() && !firsts.is_empty() {
+            let others = all().into_iter().filter(|server| firsts.iter().any(|first| first.is_of_run(server)));
+            let others: Vec<Server> =
+                others.filter(|other| !firsts.iter().any(|first| first.place() == other.place())).collect();
+            meant.extend(others);
+        }
+        Ok(meant)
+    }
 }
 
 /// Every server that lets tools of this user in, by process.
@@ -162,6 +190,14 @@ fn all() -> Vec<Server> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_of_one_run_share_a_namespace() {
+        let at = |name: &str| Server::at(&format!("{name};instanton:x"));
+        assert!(at("a@0:0").is_of_run(&at("a@0:1")) && at("a@0:1").place() == Some(("a@0", 1)));
+        assert!(!at("a@0:0").is_of_run(&at("b@0:1")));
+        assert!(!at("odd").is_of_run(&at("odd")));
+    }
 
     #[test]
     fn an_address_says_whose_library_is_behind_it() {

@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::jobs::{self, Job, ServerJobs};
 use super::places::{From, Server};
 use super::source::{Failure, Source};
-use super::{json, out, table, times, waiting};
+use super::{json, table, times, waiting};
+use crate::out;
 use crate::outcome::FAILURE;
 use crate::say::say;
 
@@ -68,12 +69,9 @@ struct Awaited {
 
 /// Shows jobs. Returns the status to exit with: a failure where no server lets tools in.
 pub fn run(options: &Ps) -> Result<u8> {
-    let servers = match options.from.servers() {
+    let servers = match options.from.nodes() {
         Ok(servers) => servers,
-        Err(line) => {
-            say(&line);
-            return Ok(FAILURE);
-        }
+        Err(line) => return out::refuse(&line, FAILURE),
     };
     if options.waiting { show_waiting(options, servers) } else { show_jobs(options, servers) }
 }
@@ -99,13 +97,18 @@ fn each<T>(
 
 fn show_jobs(options: &Ps, servers: Vec<Server>) -> Result<u8> {
     let seen = each(options, servers, |source| jobs::of(source, options.ranks));
-    let told: Vec<ServerJobs> = seen
-        .into_iter()
-        .map(|(server, told)| match told {
-            Ok(jobs) => ServerJobs { server, error: None, jobs },
-            Err(error) => ServerJobs { server, error: Some(error), jobs: Vec::new() },
-        })
-        .collect();
+    let mut told: Vec<ServerJobs> = Vec::new();
+    let servers = seen.into_iter().map(|(server, told)| match told {
+        Ok(jobs) => ServerJobs { server, error: None, jobs },
+        Err(error) => ServerJobs { server, error: Some(error), jobs: Vec::new() },
+    });
+    for server in servers {
+        // Each server of a run tells of all its jobs.
+        let knows = |known: &ServerJobs| known.error.is_none() && known.server.is_of_run(&server.server);
+        if server.error.is_some() || !told.iter().any(knows) {
+            told.push(server);
+        }
+    }
     let code = code(told.iter().map(|server| server.error.is_none()));
     if options.json {
         #[derive(Serialize)]
@@ -116,8 +119,7 @@ fn show_jobs(options: &Ps, servers: Vec<Server>) -> Result<u8> {
         return Ok(code);
     }
     if told.is_empty() {
-        nothing();
-        return Ok(code);
+        return out::refuse(NOTHING, code);
     }
     told.iter().for_each(|server| complain(&server.server, server.error.as_deref()));
     let text = if options.ranks { ranks_table(&told) } else { jobs_table(&told) };
@@ -125,11 +127,11 @@ fn show_jobs(options: &Ps, servers: Vec<Server>) -> Result<u8> {
     Ok(code)
 }
 
-fn nothing() {
-    say("nothing runs that lets tools in; `instanton run` or `instanton up` begins something");
-}
+/// A line for where there is no server.
+pub const NOTHING: &str = "nothing runs that lets tools in; `instanton run` or `instanton up` begins something";
 
-fn complain(server: &Server, error: Option<&str>) {
+/// Says why a server tells nothing, where it does not.
+pub fn complain(server: &Server, error: Option<&str>) {
     if let Some(error) = error {
         say(&format!("{}: {error}", server.words()));
     }
@@ -201,8 +203,43 @@ struct Waits {
     report: Option<WaitReport>,
     /// Processes of ranks, by namespace.
     pids: BTreeMap<(String, u32), i32>,
+    /// Number of the ranks of its jobs.
+    all: u64,
+}
+
+impl Waits {
     /// Ranks of its jobs that its report lacks: those of other nodes.
-    elsewhere: u64,
+    fn elsewhere(&self) -> u64 {
+        let Some(report) = self.report.as_ref().filter(|report| !report.is_cut) else { return 0 };
+        let ranks = |row: &Waiting| row.ranks.iter().map(|rank| (row.nspace.to_string(), rank)).collect::<Vec<_>>();
+        let told: BTreeSet<(String, u32)> = report.rows.iter().flat_map(ranks).collect();
+        self.all.saturating_sub(told.len() as u64)
+    }
+
+    /// Adds what the server of another node of the same run tells.
+    fn add(&mut self, other: Self) {
+        if let Some(report) = other.report {
+            self.report.get_or_insert_default().add(report);
+        }
+        self.pids.extend(other.pids);
+        self.all = self.all.max(other.all);
+    }
+}
+
+/// What servers tell, with those of a run's nodes as one.
+type Told = Vec<(Server, Result<Waits, String>)>;
+
+fn by_run(seen: Told) -> Told {
+    let mut runs: Told = Vec::new();
+    for (server, told) in seen {
+        let known =
+            runs.iter_mut().filter(|(known, _)| known.is_of_run(&server)).find_map(|(_, told)| told.as_mut().ok());
+        match (known, told) {
+            (Some(known), Ok(told)) => known.add(told),
+            (_, told) => runs.push((server, told)),
+        }
+    }
+    runs
 }
 
 fn show_waiting(options: &Ps, servers: Vec<Server>) -> Result<u8> {
@@ -217,15 +254,8 @@ fn show_waiting(options: &Ps, servers: Vec<Server>) -> Result<u8> {
             let known = processes.iter().filter_map(|process| Some(((namespace.clone(), process.rank), process.pid?)));
             pids.extend(known);
         }
-        let all: u64 = jobs::of(source, false)?.iter().filter_map(|job| job.ranks).map(u64::from).sum();
-        let told: BTreeSet<(String, u32)> = report
-            .iter()
-            .flat_map(|report| &report.rows)
-            .flat_map(|row| row.ranks.iter().map(|rank| (row.nspace.to_string(), rank)))
-            .collect();
-        let is_cut = report.as_ref().is_none_or(|report| report.is_cut);
-        let elsewhere = if is_cut { 0 } else { all.saturating_sub(told.len() as u64) };
-        Ok(Waits { report, pids, elsewhere })
+        let all = jobs::of(source, false)?.iter().filter_map(|job| job.ranks).map(u64::from).sum();
+        Ok(Waits { report, pids, all })
     };
     let seen = each(options, servers, look);
     let is_told = |seen: &Result<Waits, String>| matches!(seen, Ok(Waits { report: Some(_), .. }));
@@ -242,22 +272,23 @@ fn show_waiting(options: &Ps, servers: Vec<Server>) -> Result<u8> {
         return Ok(code);
     }
     if seen.is_empty() {
-        nothing();
-        return Ok(code);
+        return out::refuse(NOTHING, code);
     }
+    let seen = by_run(seen);
     let is_one = seen.len() == 1;
     let mut text = String::new();
     for (server, told) in seen {
+        let elsewhere = told.as_ref().map_or(0, Waits::elsewhere);
         if !is_one {
             text += &format!("{}:\n", server.words());
         }
         match told {
             Err(error) => complain(&server, Some(&error)),
             Ok(Waits { report: None, .. }) => text += &format!("not told by {}\n", server.words()),
-            Ok(Waits { report: Some(report), elsewhere: 0, .. }) if report.rows.is_empty() => {
+            Ok(Waits { report: Some(report), .. }) if report.rows.is_empty() && elsewhere == 0 => {
                 text += "no rank is registered\n";
             }
-            Ok(Waits { report: Some(report), pids, elsewhere }) => {
+            Ok(Waits { report: Some(report), pids, .. }) => {
                 let pid = |nspace: &instanton::data::Nspace, rank| pids.get(&(nspace.to_string(), rank)).copied();
                 text += &waiting::table(&report, table::width(), pid);
                 if elsewhere > 0 {
@@ -271,9 +302,10 @@ fn show_waiting(options: &Ps, servers: Vec<Server>) -> Result<u8> {
 }
 
 fn waits((server, told): (Server, Result<Waits, String>)) -> ServerWaits {
-    let (report, elsewhere, error) = match told {
-        Ok(Waits { report, elsewhere, .. }) => (report, elsewhere, None),
-        Err(error) => (None, 0, Some(error)),
+    let elsewhere = told.as_ref().map_or(0, Waits::elsewhere);
+    let (report, error) = match told {
+        Ok(Waits { report, .. }) => (report, None),
+        Err(error) => (None, Some(error)),
     };
     let is_told = report.is_some();
     let WaitReport { rows, is_cut } = report.unwrap_or_default();

@@ -9,7 +9,8 @@ use super::job_row::JOBS;
 use super::places::{From, Server};
 use super::ps::NOT_TOLD;
 use super::source::{Failure, Source};
-use super::{jobs, json, out, table, tree};
+use super::{jobs, json, table, tree};
+use crate::out::{self, refuse};
 use crate::outcome::{FAILURE, SENSELESS};
 use crate::say::say;
 
@@ -113,11 +114,6 @@ pub fn run(options: &Ask) -> Result<u8> {
         }
     }
     out::write(&text)?;
-    Ok(code)
-}
-
-fn refuse(line: &str, code: u8) -> Result<u8> {
-    say(line);
     Ok(code)
 }
 

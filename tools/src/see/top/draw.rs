@@ -9,6 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table};
 
 use super::state::{Row, State, View};
 use crate::see::places::Library;
+use crate::see::ps::NOTHING;
 use crate::see::table::plain;
 use crate::see::waiting;
 
@@ -104,10 +105,10 @@ const HELP: &str = "
   q          end
   ?, h       hide this
 
-IN is a server: the name of an `instanton up`, or the process of a launcher. HERE are ranks
-that are attached, of those on the server's node. WAIT are ranks that wait in a call. REQ/S are
-requests of the job's ranks a second. HELD is what its ranks make the server hold, SHARED its
-shared memory. A dash was not told by the server.";
+IN is a server: the name of an `instanton up`, or the process of a launcher; the nodes of a
+run are one. HERE are ranks that are attached, of those on these nodes. WAIT are ranks that
+wait in a call. REQ/S are requests of the job's ranks a second. HELD is what its ranks make
+servers hold, SHARED its shared memory. A dash was not told.";
 
 fn errors(state: &State) -> Vec<Line<'static>> {
     let servers = state.servers().unwrap_or_default();
@@ -142,12 +143,13 @@ fn footer(state: &State) -> &'static str {
     }
 }
 
-fn nothing(state: &State) -> &'static str {
-    match state.servers() {
-        None => "\nasking ...",
-        Some([]) => "\nnothing runs that lets tools in; `instanton run` or `instanton up` begins something",
-        Some(_) => "\nno job runs",
-    }
+fn nothing(state: &State) -> String {
+    let line = match state.servers() {
+        None => "asking ...",
+        Some([]) => NOTHING,
+        Some(_) => "no job runs",
+    };
+    format!("\n{line}")
 }
 
 /// A number of bytes in few letters.

@@ -21,7 +21,9 @@ use nix::sys::signal::{SigSet, Signal};
 use ratatui::crossterm::event::{self, Event as Typed, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::places::From;
-use super::{json, out, table};
+use super::ps::{NOTHING, complain};
+use super::{json, table};
+use crate::out;
 use crate::outcome::{FAILURE, SENSELESS};
 use crate::say::say;
 use crate::threads::start_thread;
@@ -67,8 +69,7 @@ pub fn run(options: &Top) -> Result<u8> {
     let interval = match Duration::try_from_secs_f64(options.interval) {
         Ok(interval) if interval >= SHORTEST => interval,
         _ => {
-            say("--interval: seconds, 0.1 at least");
-            return Ok(SENSELESS);
+            return out::refuse("--interval: seconds, 0.1 at least", SENSELESS);
         }
     };
     match stdout().is_terminal() && stdin().is_terminal() && !options.json {
@@ -83,26 +84,25 @@ fn lines(options: &Top, interval: Duration) -> Result<u8> {
     let (never, stopped) = mpsc::channel::<()>();
     let mut left = options.count.unwrap_or(1);
     let mut state = State::default();
+    let mut is_told;
     loop {
         let sample = match watched.sample(None) {
+            Ok(sample) if sample.servers.is_empty() && !options.json => return out::refuse(NOTHING, FAILURE),
             Ok(sample) => sample,
-            Err(line) => {
-                say(&line);
-                return Ok(FAILURE);
+            Err(line) => return out::refuse(&line, FAILURE),
+        };
+        is_told = sample.servers.iter().any(|server| server.error.is_none());
+        let is_read = match options.json {
+            true => out::is_read(&json::line("top", &Document::of(sample))?)?,
+            false => {
+                sample.servers.iter().for_each(|server| complain(&server.server, server.error.as_deref()));
+                state.take(sample);
+                out::is_read(&text(&state))?
             }
         };
-        match options.json {
-            true => out::write(&json::line("top", &Document::of(sample))?)?,
-            false => {
-                state.take(sample);
-                out::write(&text(&state))?;
-            }
-        }
         left = left.saturating_sub(1);
-        if left == 0 {
+        if left == 0 || !is_read {
             drop(never);
-            let is_told =
-                options.json || state.servers().unwrap_or_default().iter().any(|server| server.error.is_none());
             return Ok(if is_told { 0 } else { FAILURE });
         }
         // Nobody ever says anything there.

@@ -55,7 +55,7 @@ impl Watched {
         let mut servers = Vec::new();
         let is_named = self.from.named().is_some();
         if !is_named || self.sources.is_empty() {
-            for server in self.from.servers()? {
+            for server in self.from.nodes()? {
                 if self.sources.iter().any(|source| source.server.is_same(&server)) {
                     continue;
                 }
@@ -96,8 +96,34 @@ fn look(source: &Source, ranks_of: Option<&str>) -> Result<ServerSample, Failure
 }
 
 impl ServerSample {
+    /// Adds what the server of another node of the same run tells of its jobs, which are told once.
+    fn add(&mut self, other: Self) {
+        if let Some(load) = other.load {
+            self.load.get_or_insert_default().add(load);
+        }
+        if let Some(waiting) = other.waiting {
+            self.waiting.get_or_insert_default().add(waiting);
+        }
+    }
+
     fn failed(server: Server, failure: &Failure) -> Self {
         Self { server, error: Some(failure.words()), jobs: Vec::new(), load: None, waiting: None }
+    }
+}
+
+impl Sample {
+    /// The same, with the servers of a run's nodes as one. A server that has failed stays alone.
+    pub fn by_run(self) -> Self {
+        let mut servers: Vec<ServerSample> = Vec::new();
+        for sample in self.servers {
+            let is_told = sample.error.is_none();
+            let of_run = |known: &&mut ServerSample| known.error.is_none() && known.server.is_of_run(&sample.server);
+            match servers.iter_mut().find(of_run).filter(|_| is_told) {
+                Some(known) => known.add(sample),
+                None => servers.push(sample),
+            }
+        }
+        Self { servers, ..self }
     }
 }
 

@@ -65,10 +65,10 @@ pub struct State {
 }
 
 impl State {
-    /// Takes a sample in.
+    /// Takes a sample in. The nodes of a run are one to who looks at its jobs.
     pub fn take(&mut self, sample: Sample) {
         if !self.is_paused {
-            self.before = self.now.replace(sample);
+            self.before = self.now.replace(sample.by_run());
             self.chosen = self.chosen.min(self.rows().len().saturating_sub(1));
         }
     }

@@ -230,10 +230,24 @@ fn a_rank_that_waits_one_that_is_stopped_and_a_server_that_hangs() {
     kill(ranks[3], Signal::SIGSTOP).unwrap();
     about(ranks[3]).assert_has("problem", "process.stopped", "is stopped by a signal");
     kill(ranks[3], Signal::SIGCONT).unwrap();
+    let launcher = about(job.pid());
+    launcher.assert_has("ok", "process.launcher", "has 4 processes of ranks below it");
 
-    // The server is the process that has started the ranks.
-    let status = fs::read_to_string(format!("/proc/{}/status", ranks[0])).unwrap();
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
+    // The server is the process that has started the ranks. Others that hang keep nobody from being asked.
+    let server_of = |rank: Pid| {
+        let status = fs::read_to_string(format!("/proc/{rank}/status")).unwrap();
+        Pid::from_raw(status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap())
+    };
+    let others = [hanging(), hanging()];
+    others.iter().for_each(|(_, ranks)| kill(server_of(ranks[0]), Signal::SIGSTOP).unwrap());
+    let report = about(ranks[0]);
+    for (other, ranks) in others {
+        kill(server_of(ranks[0]), Signal::SIGCONT).unwrap();
+        other.send(Signal::SIGTERM);
+        other.finish();
+    }
+    report.assert_has("notice", "process.waits", "waits in fence for rank 3 since");
+    let parent = server_of(ranks[0]).as_raw();
     kill(Pid::from_raw(parent), Signal::SIGSTOP).unwrap();
     let begin = Instant::now();
     let report = about(ranks[0]);
@@ -251,6 +265,10 @@ fn a_process_that_is_none() {
     let home = Folder::new();
     let report = Report::of(doctor(&home.0).arg(i32::MAX.to_string()));
     report.assert_has("problem", "process.unseen", "cannot be looked at");
-    let report = Report::of(doctor(&home.0).arg(std::process::id().to_string()));
+    // One without ranks below it, as this one has them.
+    let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+    let report = Report::of(doctor(&home.0).arg(other.id().to_string()));
+    other.kill().unwrap();
+    other.wait().unwrap();
     report.assert_has("notice", "process.library", "has loaded no libpmix.so.2");
 }

@@ -3,21 +3,24 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use instanton::data::{Activity, Info, Nspace, Query, Text, Value, WAITING, WaitReport, Waiting, keys};
 use instanton::internal::client::from_variables;
 use instanton::internal::control::address::{self, Address};
-use instanton::internal::control::rendezvous;
+use instanton::internal::control::rendezvous::{self, Listed};
 use nix::unistd::Pid;
 
 use super::doors;
 use super::environment;
 use super::finding::Finding;
 use super::process::{self, Mapped};
+use crate::family;
 use crate::library::NAME;
 use crate::release::Release;
 use crate::see::{stacks, waiting};
+use crate::threads::start_thread;
 
 const PROCESS: &str = "process";
 /// Name of a job's segment in the list of mapped files; the namespace follows.
@@ -47,6 +50,9 @@ pub fn all(pid: i32) -> Vec<Finding> {
         }
     };
     let rank = Rank { pid, shown, environment, mapped };
+    if let Some(launcher) = rank.launcher() {
+        return vec![launcher];
+    }
     let mut all = rank.libraries();
     all.extend(rank.server());
     all.extend(rank.stopped());
@@ -65,6 +71,31 @@ impl Rank {
 
     fn number(&self) -> Option<u32> {
         self.variable("PMIX_RANK")?.to_str()?.parse().ok()
+    }
+
+    /// A process that is no rank itself, and has ranks below it.
+    fn launcher(&self) -> Option<Finding> {
+        if self.nspace().is_some() || self.reads_a_job() {
+            return None;
+        }
+        let below = family::descendants(Pid::from_raw(self.pid)).into_iter().map(Pid::as_raw);
+        let is_rank = |pid: &i32| {
+            let is_set = |environment: BTreeMap<_, _>| environment.contains_key(OsStr::new("PMIX_RANK"));
+            process::environment(*pid).is_ok_and(is_set)
+        };
+        let mut ranks: Vec<i32> = below.filter(is_rank).collect();
+        ranks.sort_unstable();
+        let first = ranks.first()?;
+        let shown = &self.shown;
+        Some(Finding::ok(
+            PROCESS,
+            "process.launcher",
+            format!("{shown} is no rank, and has {} processes of ranks below it", ranks.len()),
+            format!(
+                "`instanton ps --ranks` lists them, `instanton ps --waiting` says who waits for whom; \
+                 `instanton doctor {first}` what the first of them is at"
+            ),
+        ))
     }
 
     /// Returns whether it has mapped the segment of a job.
@@ -258,26 +289,31 @@ impl Rank {
     }
 }
 
-/// What a server says that a rank is at.
+/// What a server says that a rank is at. All are asked at a time: some may hang.
 fn told(nspace: &Nspace, rank: u32) -> Option<Waiting> {
-    let until = Instant::now() + PATIENCE;
-    for server in rendezvous::servers().ok()? {
-        if Instant::now() > until {
-            return None;
-        }
-        let Ok(tool) = doors::enter(doors::named(&server)) else { continue };
-        let qualifiers =
-            vec![Info::new(keys::NSPACE, Value::string(nspace.as_bytes())), Info::new(keys::TIMEOUT, 2u32)];
-        let query = Query { keys: vec![Text::new(WAITING).ok()?], qualifiers };
-        let answer = tool.primary().query(&[query]).wait();
-        let _ = tool.finalize(&[Info::new(keys::TIMEOUT, 1u32)]);
-        let report = answer.ok()?.1.iter().find_map(|info| WaitReport::from_value(&info.value));
-        let row = report.into_iter().flat_map(|report| report.rows).find(|row| row.ranks.contains(rank));
-        if row.is_some() {
-            return row;
-        }
+    let (tell, told) = mpsc::channel();
+    for server in rendezvous::servers().ok()?.into_iter().take(doors::MOST) {
+        let (tell, nspace) = (tell.clone(), nspace.clone());
+        let ask = move || {
+            if let Some(row) = said_by(&server, &nspace, rank) {
+                // Another server may have said it meanwhile.
+                let _ = tell.send(row);
+            }
+        };
+        start_thread("server", ask).ok()?;
     }
-    None
+    drop(tell);
+    told.recv_timeout(PATIENCE).ok()
+}
+
+fn said_by(server: &Listed, nspace: &Nspace, rank: u32) -> Option<Waiting> {
+    let tool = doors::enter(doors::named(server)).ok()?;
+    let qualifiers = vec![Info::new(keys::NSPACE, Value::string(nspace.as_bytes())), Info::new(keys::TIMEOUT, 2u32)];
+    let query = Query { keys: vec![Text::new(WAITING).ok()?], qualifiers };
+    let answer = tool.primary().query(&[query]).wait();
+    let _ = tool.finalize(&[Info::new(keys::TIMEOUT, 1u32)]);
+    let report = answer.ok()?.1.iter().find_map(|info| WaitReport::from_value(&info.value))?;
+    report.rows.into_iter().find(|row| row.ranks.contains(rank))
 }
 
 /// The inode of the socket that listens under an abstract name.

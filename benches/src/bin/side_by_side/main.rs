@@ -3,6 +3,7 @@
 //! `make bench` builds all of it and runs this.
 mod measure;
 mod rows;
+mod seen;
 mod summary;
 mod zero_copy;
 

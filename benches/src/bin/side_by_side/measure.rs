@@ -7,7 +7,7 @@ use instanton_benches::run::{Library, Programs, RunError};
 use instanton_benches::samples::Samples;
 use instanton_benches::up::{Up, timed};
 
-use crate::zero_copy;
+use crate::{seen, zero_copy};
 
 /// Everything a run needs.
 pub struct Plan {
@@ -56,6 +56,7 @@ impl Plan {
         self.launchers(&mut measured);
         self.control(&mut measured);
         say(self.persistent(&mut measured.ours));
+        say(self.seen(&mut measured.ours));
         self.plugged(&mut measured);
         measured
     }
@@ -204,6 +205,12 @@ impl Plan {
             samples.push("control/job inside", up.run(PROGRAM).map_err(failed)?, 0);
         }
         Ok(())
+    }
+
+    fn seen(&self, samples: &mut Samples) -> Result<(), RunError> {
+        let command = self.ours.command();
+        let failed = |error| RunError::Start { command: format!("{command} ps and top"), error };
+        seen::measure(command, self.divisor, samples).map_err(failed)
     }
 
     fn both(&self, measured: &mut Measured, prefix: &str, options: &str, client: &str) {

@@ -4,6 +4,7 @@ use instanton_benches::table::{Row, Table, Target};
 use instanton_benches::units::Unit::{self, Memory, Time};
 
 use crate::measure::{CLIENTS, MANY, Measured, PLUGGED, STOCK_CLIENTS};
+use crate::seen::{LISTED, WATCHED};
 
 const MS: f64 = 1e3;
 
@@ -69,6 +70,7 @@ pub fn table(measured: &Measured) -> Table {
     helpers(&mut rows);
     launchers(&mut rows);
     control(&mut rows);
+    seen(&mut rows);
     plugged(&mut rows);
     rows.table
 }
@@ -229,6 +231,16 @@ fn control(rows: &mut Rows<'_>) {
     rows.time("fork and exec of true, and its end", "control/true", None);
     let alone = "control/true";
     rows.above("true as a job inside instanton up", "control/job inside", 5.0 * MS, "true + 5 ms", alone);
+}
+
+/// Commands that look into a server.
+fn seen(rows: &mut Rows<'_>) {
+    rows.table.section("What it takes to see what runs");
+    rows.time(format!("instanton ps, of a job of {LISTED} ranks"), "seen/ps", 50.0 * MS);
+    rows.time("... --waiting", "seen/ps waiting", 50.0 * MS);
+    // One a second: 1 % of a core.
+    let label = format!("processor time of the server of {WATCHED} ranks for a look of instanton top");
+    rows.time(label, "seen/top", 10.0 * MS);
 }
 
 /// The column of this library is a stock server with the plug-in; the other one is the stock library alone.

@@ -29,6 +29,8 @@ pub(crate) mod futex;
 pub(crate) mod headroom;
 #[cfg(feature = "server")]
 pub mod hwloc;
+#[cfg(feature = "server")]
+mod loaded;
 pub(crate) mod memory;
 #[cfg(feature = "server")]
 pub mod munge;

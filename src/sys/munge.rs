@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use nix::libc;
 
+use super::loaded::Loaded;
+
 /// The name of every libmunge of major version 2.
 const LIBRARY: &CStr = c"libmunge.so.2";
 /// `EMUNGE_SUCCESS`.
@@ -42,27 +44,13 @@ fn library() -> Option<&'static Munge> {
 
 fn load() -> Option<Munge> {
     // SAFETY:
-    // - LIBRARY is a NUL-terminated name.
     // - The constructors of libmunge are trusted to run at any time on any thread.
-    let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return None;
-    }
-    // SAFETY:
-    // - `library` is a handle that dlopen has just given and that nobody closes.
-    // - The names are NUL-terminated.
-    let [encode, decode] =
-        [c"munge_encode", c"munge_decode"].map(|name| unsafe { libc::dlsym(library, name.as_ptr()) });
-    if encode.is_null() || decode.is_null() {
-        return None;
-    }
-    // SAFETY:
-    // - The addresses are of functions, and a function pointer is as wide as a data pointer here.
     // - libmunge.so.2 is trusted to keep the signatures that munge(3) gives these names.
-    let (encode, decode) = unsafe {
-        (std::mem::transmute::<*mut c_void, Encode>(encode), std::mem::transmute::<*mut c_void, Decode>(decode))
-    };
-    Some(Munge { encode, decode })
+    unsafe {
+        let library = Loaded::load(LIBRARY)?;
+        let (encode, decode) = (library.function(c"munge_encode")?, library.function(c"munge_decode")?);
+        Some(Munge { encode, decode })
+    }
 }
 
 /// Makes a credential of this process's user; none without the library, or where the service does not answer.

@@ -11,6 +11,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
+use super::loaded::Loaded;
 use crate::data::DeviceDistance;
 use objects::Object;
 
@@ -36,20 +37,10 @@ macro_rules! functions {
         }
 
         impl Hwloc {
-            /// Asks `address_of` for each of them; `None` when one is missing.
-            fn find(address_of: impl Fn(&CStr) -> *mut c_void) -> Option<Self> {
-                Some(Self {
-                    $($name: {
-                        let address = address_of($symbol);
-                        if address.is_null() {
-                            return None;
-                        }
-                        // SAFETY:
-                        // - The address is of a function, and a function pointer is as wide as a data pointer here.
-                        // - libhwloc.so.15 is trusted to keep the signature that its headers give this name.
-                        unsafe { std::mem::transmute::<*mut c_void, $signature>(address) }
-                    },)*
-                })
+            /// Asks the library for each of them; `None` when one is missing.
+            fn of(library: Loaded) -> Option<Self> {
+                // SAFETY: libhwloc.so.15 is trusted to keep the signatures that its headers give these names.
+                Some(unsafe { Self { $($name: library.function::<$signature>($symbol)?,)* } })
             }
         }
     };
@@ -94,19 +85,8 @@ fn library() -> Option<&'static Hwloc> {
 }
 
 fn load() -> Option<Hwloc> {
-    // SAFETY:
-    // - LIBRARY is a NUL-terminated name.
-    // - The constructors of libhwloc and of its plugins are trusted to run at any time on any thread.
-    let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return None;
-    }
-    let hwloc = Hwloc::find(|name| {
-        // SAFETY:
-        // - `library` is a handle that dlopen has just given and that nobody closes.
-        // - `name` is NUL-terminated.
-        unsafe { libc::dlsym(library, name.as_ptr()) }
-    })?;
+    // SAFETY: the constructors of libhwloc and of its plugins are trusted to run at any time on any thread.
+    let hwloc = Hwloc::of(unsafe { Loaded::load(LIBRARY) }?)?;
     // SAFETY: the function takes nothing and reads a constant.
     let version = unsafe { (hwloc.api_version)() };
     (version >= OLDEST_API).then_some(hwloc)

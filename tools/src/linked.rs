@@ -91,13 +91,25 @@ impl Program {
     /// Asks the loader.
     fn listed(&self, elf: &Elf, preloaded: Option<&str>) -> Option<Vec<Library>> {
         let loader = elf.loader()?;
-        let mut command = Command::new(loader);
-        command.arg("--list").arg(&self.file).current_dir(&self.directory).env_clear();
-        command.envs(self.library_path.as_ref().map(|path| (LIBRARY_PATH, path)));
-        command.envs(preloaded.map(|name| ("LD_PRELOAD", name)));
-        birth::die_with_this_thread(&mut command);
-        let listed = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-        listed.status.success().then(|| listed.stdout.split(|byte| *byte == b'\n').filter_map(library).collect())
+        let ask = |with_gaps: bool| {
+            let mut command = Command::new(loader);
+            match with_gaps {
+                true => command.arg(&self.file),
+                false => command.arg("--list").arg(&self.file),
+            };
+            command.current_dir(&self.directory).env_clear();
+            command.envs(with_gaps.then_some(("LD_TRACE_LOADED_OBJECTS", "1")));
+            command.envs(self.library_path.as_ref().map(|path| (LIBRARY_PATH, path)));
+            command.envs(preloaded.map(|name| ("LD_PRELOAD", name)));
+            birth::die_with_this_thread(&mut command);
+            let listed = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+            listed.status.success().then_some(listed.stdout)
+        };
+        // That of glibc gives up at a library that it does not find, unless it is asked as ldd asks it. Others would run
+        // the program then.
+        let is_glibc = || loader.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-linux"));
+        let listed = ask(false).or_else(|| is_glibc().then(|| ask(true))?)?;
+        Some(listed.split(|byte| *byte == b'\n').filter_map(library).collect())
     }
 }
 

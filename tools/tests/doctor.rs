@@ -175,6 +175,16 @@ fn a_library_of_unknown_origin_and_a_program_that_is_not_there() {
     report.assert_has("notice", "library.plain", "of an unknown release");
     let report = Report::of(doctor(&home.0).args(["--program", "/no/such/program"]));
     report.assert_has("problem", "program.absent", "/no/such/program");
+    // One whose loader does not find all of its libraries.
+    let code = home.0.join("prog.c");
+    fs::write(&code, "int main(void) { return 0; }\n").unwrap();
+    let at = |name: &str| home.0.join(name).into_os_string();
+    let cc = |words: &[std::ffi::OsString]| assert!(Command::new("cc").args(words).status().unwrap().success());
+    cc(&["-shared".into(), "-o".into(), at("libabsent.so"), code.clone().into()]);
+    cc(&["-o".into(), at("prog"), code.into(), "-Wl,--no-as-needed".into(), at("libabsent.so")]);
+    fs::remove_file(home.0.join("libabsent.so")).unwrap();
+    let report = Report::of(doctor(&home.0).arg("--program").arg(at("prog")));
+    report.assert_has("problem", "program.incomplete", "libabsent.so");
     let report = Report::of(doctor(&home.0).args(["--program", "sh"]));
     report.assert_has("ok", "program.library", "sh");
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
+use crate::elf;
 use crate::library::{Libraries, NAME, RankLibrary};
 use crate::linked::{Library, Program};
 use crate::release::Release;
@@ -115,6 +116,12 @@ pub fn of_program(file: &Path) -> Vec<Finding> {
 fn describe(id: &'static str, whose: &str, file: &Path, wrong: impl FnOnce(&Release) -> Option<String>) -> Finding {
     let shown = file.display();
     match Release::of(file) {
+        Ok(Release::Unknown) if !matches!(elf::read(file), Ok(Some(_))) => Finding::problem(
+            LIBRARIES,
+            id,
+            format!("{whose}: {shown}, which is no library that a loader takes"),
+            "install it again: programs that are given it do not start",
+        ),
         Ok(release) => {
             let text = format!("{whose}: {shown}, {release}");
             match wrong(&release) {
@@ -150,4 +157,20 @@ pub fn in_path(name: &Path) -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Level;
+
+    #[test]
+    fn a_file_that_is_no_library_is_a_problem() {
+        let own = std::env::current_exe().unwrap();
+        let unknown = describe("library.own", "beside this command", &own, |_| Some("install it again".into()));
+        assert_eq!(unknown.level, Level::Notice, "{unknown:?}");
+        let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let broken = describe("library.own", "beside this command", &text, |_| None);
+        assert_eq!(broken.level, Level::Problem, "{broken:?}");
+    }
 }

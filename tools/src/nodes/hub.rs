@@ -1,8 +1,7 @@
-//! The hub: the host of the servers of all nodes, in the launcher.
+//! The hub: all nodes of a run, in the launcher, and what they do together.
 //!
 //! Requests come from the launcher's own server, node 0, by its thread, and from the others by the threads that read
-//! their links. None of these may wait. Those that concern a node or several are done here; the rest goes to the host
-//! of a run of one node, whoever asks.
+//! their links. None of these may wait. The [host](super::host) of each server brings them here.
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -13,13 +12,15 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use anyhow::{Context, Result, anyhow};
-use instanton::data::{App, Channels, DataRange, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use instanton::internal::sys::birth;
-use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, Server};
+use instanton::server::{Accepted, Answer, Host, Server};
 use nix::unistd::Pid;
 
-use super::meetings::{Answers, Kind, Meetings, Met, Part};
-use super::wire::{Call, Given, Link, PATIENCE, Reply};
+use super::dispatch::dispatch;
+use super::host::NodeHost;
+use super::meetings::{Answers, Kind, Meetings, Part};
+use super::wire::{Call, Given, Link, PATIENCE};
 
 /// The node of the launcher's own server.
 pub const OWN: usize = 0;
@@ -33,7 +34,7 @@ struct Node {
 /// All nodes, and what they do together.
 pub struct Hub {
     /// The host of a run of one node.
-    inner: Arc<dyn Host>,
+    pub(super) inner: Arc<dyn Host>,
     own: OnceLock<Weak<Server>>,
     /// The other nodes, from the second on.
     nodes: OnceLock<Vec<Node>>,
@@ -53,12 +54,6 @@ pub struct NodePlan<'a> {
     pub names: &'a [String],
     /// Most memory of a job.
     pub job_memory: u64,
-}
-
-/// The host of one node's server.
-pub struct NodeHost {
-    hub: Arc<Hub>,
-    node: usize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -85,7 +80,7 @@ impl Hub {
 
     /// The host for a node.
     pub fn host(self: &Arc<Self>, node: usize) -> Arc<NodeHost> {
-        Arc::new(NodeHost { hub: self.clone(), node })
+        Arc::new(NodeHost::new(self.clone(), node))
     }
 
     /// Makes this the server of node 0, and starts the processes of the others, each in its directory.
@@ -113,11 +108,17 @@ impl Hub {
         self.nodes.set(nodes).map_err(|_| anyhow!("the nodes run"))
     }
 
+    /// The server of node 0, unless it has ended.
+    pub(super) fn own(&self) -> Option<Arc<Server>> {
+        self.own.get().and_then(Weak::upgrade)
+    }
+
     fn others(&self) -> impl Iterator<Item = (usize, &Node)> {
         (1..).zip(self.nodes.get().into_iter().flatten())
     }
 
-    fn link(&self, node: usize) -> Result<&Link, Status> {
+    /// The way to a node's server.
+    pub(super) fn link(&self, node: usize) -> Result<&Link, Status> {
         let nodes = self.nodes.get().ok_or(Status::ERR_UNREACH)?;
         nodes.get(node.wrapping_sub(1)).map(|node| &node.link).ok_or(Status::ERR_UNREACH)
     }
@@ -172,7 +173,12 @@ impl Hub {
 
     /// Calls the servers of all nodes but our own.
     pub fn tell_all(&self, call: impl Fn() -> Call) {
-        self.others().for_each(|(_, node)| node.link.ask(call(), |_| ()));
+        self.tell_but(OWN, call);
+    }
+
+    /// Calls the servers of all nodes but our own and this one.
+    pub fn tell_but(&self, node: usize, call: impl Fn() -> Call) {
+        self.others().filter(|(other, _)| *other != node).for_each(|(_, node)| node.link.ask(call(), |_| ()));
     }
 
     /// A job is about to be registered.
@@ -252,7 +258,7 @@ impl Hub {
     }
 
     /// The nodes of processes; none where a name is not known here.
-    fn nodes_of(&self, procs: &[Proc]) -> Option<BTreeSet<usize>> {
+    pub(super) fn nodes_of(&self, procs: &[Proc]) -> Option<BTreeSet<usize>> {
         let placement = lock(&self.placement);
         let mut nodes = BTreeSet::new();
         for proc in procs {
@@ -265,7 +271,8 @@ impl Hub {
         Some(nodes)
     }
 
-    fn meet(
+    /// A node comes to a meeting of the nodes of these processes.
+    pub(super) fn meet(
         &self,
         node: usize,
         kind: Kind,
@@ -300,303 +307,4 @@ fn start(link: OwnedFd, number: u32, name: &str, plan: &NodePlan<'_>, directory:
     command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
     birth::die_with_this_thread(&mut command);
     Ok(Pid::from_raw(command.spawn()?.id() as i32))
-}
-
-impl Host for NodeHost {
-    fn client_connected(&self, proc: &Proc, done: Completion<()>) -> Accepted {
-        self.hub.inner.client_connected(proc, done)
-    }
-
-    fn client_finalized(&self, proc: &Proc, done: Completion<()>) -> Accepted {
-        self.hub.inner.client_finalized(proc, done)
-    }
-
-    fn client_lost(&self, proc: &Proc, status: Status) {
-        self.hub.inner.client_lost(proc, status);
-    }
-
-    fn tool_connected(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
-        self.hub.inner.tool_connected(info, done)
-    }
-
-    fn abort(
-        &self,
-        proc: &Proc,
-        status: i32,
-        message: Option<&[u8]>,
-        procs: &[Proc],
-        done: Completion<()>,
-    ) -> Accepted {
-        self.hub.inner.abort(proc, status, message, procs, done)
-    }
-
-    fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
-        let answer = Box::new(move |met: Result<Met, Status>| done.complete(met.map(|met| met.data)));
-        self.hub.meet(self.node, Kind::Fence, procs, info, data, answer)
-    }
-
-    fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {
-        let nodes = self.hub.nodes_of(std::slice::from_ref(proc));
-        let node = nodes.and_then(|nodes| nodes.first().copied()).ok_or(Status::ERR_NOT_FOUND)?;
-        if node == OWN {
-            let own = self.hub.own.get().and_then(Weak::upgrade).ok_or(Status::ERR_UNREACH)?;
-            own.dmodex_request(proc, info).then(|blob| done.complete(blob))?;
-            return Ok(Answer::Later);
-        }
-        self.hub.link(node)?.ask(Call::Dmodex { proc: proc.clone(), infos: info.to_vec() }, |given| {
-            done.complete(given.and_then(|given| match given {
-                Given::Bytes(bytes) => Ok(bytes),
-                _ => Err(Status::ERR_BAD_PARAM),
-            }));
-        });
-        Ok(Answer::Later)
-    }
-
-    fn publish(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
-        self.hub.inner.publish(proc, info, done)
-    }
-
-    fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
-        self.hub.inner.lookup(proc, keys, info, done)
-    }
-
-    fn unpublish(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<()>) -> Accepted {
-        self.hub.inner.unpublish(proc, keys, info, done)
-    }
-
-    fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
-        self.hub.inner.spawn(proc, job_info, apps, done)
-    }
-
-    fn connect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
-        let (inner, connected) = (self.hub.inner.clone(), procs.to_vec());
-        let answer = Box::new(move |met: Result<Met, Status>| {
-            let met = met.map(drop);
-            if met.is_ok() {
-                let _ = inner.connect(&connected, &[], Completion::new(|_| ()));
-            }
-            done.complete(met);
-        });
-        self.hub.meet(self.node, Kind::Connect, procs, info, Vec::new(), answer)
-    }
-
-    fn disconnect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
-        let (inner, disconnected) = (self.hub.inner.clone(), procs.to_vec());
-        let answer = Box::new(move |met: Result<Met, Status>| {
-            let _ = inner.disconnect(&disconnected, &[], Completion::new(|_| ()));
-            done.complete(met.map(drop));
-        });
-        self.hub.meet(self.node, Kind::Disconnect, procs, info, Vec::new(), answer)
-    }
-
-    fn register_events(&self, codes: &[Status], info: &[Info], done: Completion<()>) -> Accepted {
-        self.hub.inner.register_events(codes, info, done)
-    }
-
-    fn deregister_events(&self, codes: &[Status], done: Completion<()>) -> Accepted {
-        self.hub.inner.deregister_events(codes, done)
-    }
-
-    /// The other nodes hear of it, and the launcher.
-    fn notify_event(
-        &self,
-        status: Status,
-        source: &Proc,
-        range: DataRange,
-        info: &[Info],
-        done: Completion<()>,
-    ) -> Accepted {
-        for (_, node) in self.hub.others().filter(|(node, _)| *node != self.node) {
-            node.link.ask(Call::Event { status, source: source.clone(), range, infos: info.to_vec() }, |_| ());
-        }
-        if self.node != OWN
-            && let Some(own) = self.hub.own.get().and_then(Weak::upgrade)
-        {
-            let _ = own.notify_event(status, source, range, info).then(|_| ());
-        }
-        self.hub.inner.notify_event(status, source, range, info, done)
-    }
-
-    fn query(&self, proc: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
-        self.hub.inner.query(proc, queries, done)
-    }
-
-    fn log(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
-        self.hub.inner.log(client, data, directives, done)
-    }
-
-    fn job_control(
-        &self,
-        requestor: &Proc,
-        targets: &[Proc],
-        directives: &[Info],
-        done: Completion<Infos>,
-    ) -> Accepted {
-        self.hub.inner.job_control(requestor, targets, directives, done)
-    }
-
-    fn allocate(&self, client: &Proc, directive: u8, data: &[Info], done: Completion<Infos>) -> Accepted {
-        self.hub.inner.allocate(client, directive, data, done)
-    }
-
-    fn session_control(&self, proc: &Proc, session: u32, directives: &[Info], done: Completion<Infos>) -> Accepted {
-        self.hub.inner.session_control(proc, session, directives, done)
-    }
-
-    fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
-        self.hub.inner.get_credential(proc, directives, done)
-    }
-
-    fn validate_credential(
-        &self,
-        proc: &Proc,
-        credential: &[u8],
-        directives: &[Info],
-        done: Completion<Infos>,
-    ) -> Accepted {
-        self.hub.inner.validate_credential(proc, credential, directives, done)
-    }
-
-    fn not_registered(&self, nspace: &Nspace, reason: &str) {
-        self.hub.inner.not_registered(nspace, reason);
-    }
-
-    fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: Channels, done: Completion<()>) -> Accepted {
-        self.hub.inner.iof_pull(procs, directives, channels, done)
-    }
-
-    fn push_stdin(
-        &self,
-        source: &Proc,
-        targets: &[Proc],
-        directives: &[Info],
-        bytes: &[u8],
-        done: Completion<()>,
-    ) -> Accepted {
-        self.hub.inner.push_stdin(source, targets, directives, bytes, done)
-    }
-
-    /// All members are named: the nodes of the members meet.
-    fn group(
-        &self,
-        operation: i64,
-        group: &Nspace,
-        procs: &[Proc],
-        directives: &[Info],
-        done: Completion<Infos>,
-    ) -> Accepted {
-        let by_leaders = [keys::GROUP_BOOTSTRAP, keys::GROUP_ADD_MEMBERS];
-        if procs.is_empty() || by_leaders.iter().any(|key| directives.find(key).is_some()) {
-            return Err(Status::ERR_NOT_SUPPORTED);
-        }
-        let data = directives.find(keys::GROUP_ENDPT_DATA).and_then(|info| info.value.as_bytes());
-        let data = data.map(<[u8]>::to_vec).unwrap_or_default();
-        let answer = Box::new(move |met: Result<Met, Status>| {
-            let infos = |met: Met| {
-                let context = met.context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context as u64)));
-                let data = (!met.data.is_empty()).then(|| Info::new(keys::GROUP_ENDPT_DATA, Value::from(met.data)));
-                (Status::SUCCESS, context.into_iter().chain(data).collect())
-            };
-            done.complete(met.map(infos));
-        });
-        self.hub.meet(self.node, Kind::Group(operation, group.clone()), procs, directives, data, answer)
-    }
-
-    fn cleanup_registered(&self, proc: &Proc, directives: &[Info]) {
-        self.hub.inner.cleanup_registered(proc, directives);
-    }
-}
-
-/// Does what the server of a node calls its host for.
-fn dispatch(host: &NodeHost, call: Call, reply: Reply) {
-    let nothing = |()| Given::Nothing;
-    let infos = |(status, infos): Infos| Given::Infos(status, infos);
-    let no_infos = || (Status::SUCCESS, Vec::new());
-    match call {
-        Call::Connected(proc) => answer(reply, (), nothing, |done| host.client_connected(&proc, done)),
-        Call::Finalized(proc) => answer(reply, (), nothing, |done| host.client_finalized(&proc, done)),
-        Call::Lost(proc, status) => host.client_lost(&proc, status),
-        Call::Abort { proc, status, message, procs } => {
-            answer(reply, (), nothing, |done| host.abort(&proc, status, message.as_deref(), &procs, done));
-        }
-        Call::Fence { procs, infos, data } => {
-            answer(reply, Vec::new(), Given::Bytes, |done| host.fence_nb(&procs, &infos, data, done));
-        }
-        Call::DirectModex { proc, infos } => {
-            answer(reply, Vec::new(), Given::Bytes, |done| host.direct_modex(&proc, &infos, done));
-        }
-        Call::Publish { proc, infos } => answer(reply, (), nothing, |done| host.publish(&proc, &infos, done)),
-        Call::Lookup { proc, keys, infos } => {
-            let published = |(status, data)| Given::Published(status, data);
-            let none = (Status::SUCCESS, Vec::new());
-            answer(reply, none, published, |done| host.lookup(&proc, &keys, &infos, done));
-        }
-        Call::Unpublish { proc, keys, infos } => {
-            answer(reply, (), nothing, |done| host.unpublish(&proc, &keys, &infos, done));
-        }
-        Call::Spawn { proc, infos, apps } => {
-            let nobody = proc.nspace.clone();
-            answer(reply, nobody, Given::Name, |done| host.spawn(&proc, &infos, &apps, done));
-        }
-        Call::Connect { procs, infos } => answer(reply, (), nothing, |done| host.connect(&procs, &infos, done)),
-        Call::Disconnect { procs, infos } => answer(reply, (), nothing, |done| host.disconnect(&procs, &infos, done)),
-        Call::Event { status, source, range, infos } => {
-            answer(reply, (), nothing, |done| host.notify_event(status, &source, range, &infos, done));
-        }
-        Call::Query { proc, queries } => answer(reply, no_infos(), infos, |done| host.query(&proc, &queries, done)),
-        Call::Log { proc, data, infos } => answer(reply, (), nothing, |done| host.log(&proc, &data, &infos, done)),
-        Call::Control { proc, targets, infos: directives } => {
-            answer(reply, no_infos(), infos, |done| host.job_control(&proc, &targets, &directives, done));
-        }
-        Call::IofPull { procs, infos, channels } => {
-            answer(reply, (), nothing, |done| host.iof_pull(&procs, &infos, Channels(channels), done));
-        }
-        Call::PushStdin { source, targets, infos, bytes } => {
-            answer(reply, (), nothing, |done| host.push_stdin(&source, &targets, &infos, &bytes, done));
-        }
-        Call::Group { operation, group, procs, infos: directives } => {
-            answer(reply, no_infos(), infos, |done| host.group(operation, &group, &procs, &directives, done));
-        }
-        Call::Allocate { proc, directive, infos: data } => {
-            answer(reply, no_infos(), infos, |done| host.allocate(&proc, directive, &data, done));
-        }
-        Call::Session { proc, session, infos: directives } => {
-            answer(reply, no_infos(), infos, |done| host.session_control(&proc, session, &directives, done));
-        }
-        Call::GetCredential { proc, infos } => {
-            let credential = |(credential, infos)| Given::Credential(credential, infos);
-            answer(reply, (Vec::new(), Vec::new()), credential, |done| host.get_credential(&proc, &infos, done));
-        }
-        Call::Validate { proc, credential, infos: directives } => {
-            let ask = |done| host.validate_credential(&proc, &credential, &directives, done);
-            answer(reply, no_infos(), infos, ask);
-        }
-        Call::CleanUp { proc, infos } => host.cleanup_registered(&proc, &infos),
-        _ => reply(Err(Status::ERR_NOT_SUPPORTED)),
-    }
-}
-
-/// Asks the host, and leads its answer back however it comes; `nothing` is what is given by one that is done already.
-fn answer<T: 'static>(
-    reply: Reply,
-    nothing: T,
-    give: impl Fn(T) -> Given + Send + 'static + Copy,
-    ask: impl FnOnce(Completion<T>) -> Accepted,
-) {
-    let way = Arc::new(Mutex::new(Some(reply)));
-    let back = way.clone();
-    let accepted = ask(Completion::new(move |result: Result<T, Status>| {
-        if let Some(reply) = lock(&back).take() {
-            reply(result.map(give));
-        }
-    }));
-    let result = match accepted {
-        Ok(Answer::Later) => return,
-        Ok(Answer::Done) => Ok(give(nothing)),
-        Err(status) => Err(status),
-    };
-    let reply = lock(&way).take();
-    if let Some(reply) = reply {
-        reply(result);
-    }
 }

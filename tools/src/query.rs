@@ -37,7 +37,6 @@ impl Request {
         if self.queries.iter().flat_map(|query| &query.qualifiers).any(is_unserved) {
             return self.done.complete(Err(Status::ERR_NOT_SUPPORTED));
         }
-        let asker = &self.asker;
         let infos = self.queries.iter().flat_map(|query| {
             let live = query.about(&self.asker).and_then(|about| jobs.get(jobs.number(&about.nspace)?));
             let rank = query.about(&self.asker).map(|about| about.rank);
@@ -52,7 +51,7 @@ impl Request {
                     keys::QUERY_AVAILABLE_SLOTS => free_slots(jobs, allocations),
                     keys::QUERY_MEMORY_USAGE => usage::memory(&pids(live?, rank?), query)?,
                     keys::PROC_PID => Value::Pid(pids(live?, rank?).first()?.1.as_raw()),
-                    keys::QUERY_LOCAL_PROC_TABLE => local_table(jobs, live?, asker, &query.qualifiers)?,
+                    keys::QUERY_LOCAL_PROC_TABLE => local_table(live?, &query.qualifiers)?,
                     key => known(key, live, limit)?,
                 };
                 Some(Info { key, flags: 0, value })
@@ -133,13 +132,14 @@ fn namespaces<'a>(jobs: impl IntoIterator<Item = &'a LiveJob>) -> Value {
     Value::DataArray(DataArray::of_info(jobs.into_iter().map(job).collect()))
 }
 
-/// Returns the processes of a job on a node: the one that is named, or that of the asker. A tool is on the first.
-fn local_table(jobs: &Jobs, live: &LiveJob, asker: &Proc, qualifiers: &[Info]) -> Option<Value> {
+/// Returns the processes of a job on the node that is named. Hosts of several nodes name that of the server which is
+/// asked.
+fn local_table(live: &LiveJob, qualifiers: &[Info]) -> Option<Value> {
     let named = qualifiers.find(keys::HOSTNAME).and_then(|info| info.value.as_str());
     let node = match (named, qualifiers.find(keys::NODEID)) {
         (Some(name), _) => live.job.nodes.iter().position(|node| node == name)? as u32,
         (None, Some(info)) => info.value.as_u32()?,
-        (None, None) => jobs.homes(asker).ok().and_then(|homes| homes.first().copied()).unwrap_or(0),
+        (None, None) => 0,
     };
     array(live.table().filter(|info| live.job.node_of(info.proc.rank.0) == node))
 }

@@ -11,8 +11,9 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use common::{Ended, Job, example};
-use instanton::data::{Info, Nspace, keys};
+use instanton::data::{DataRange, Info, Nspace, Status, Value, keys};
 use instanton::server::{NoHost, Server, ServerConfig, ToolSupport};
+use instanton::tool::Tool;
 use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{LocalFlags, tcgetattr};
@@ -123,12 +124,7 @@ fn a_hanging_job_is_seen_and_explained() {
 
 #[test]
 fn a_run_of_several_nodes_is_seen_as_a_whole_from_its_first_server() {
-    let hang = example("hang");
-    let mut job = Job::start(["--nodes", "2", "-n", "4", hang.to_str().unwrap(), "fence"], Stdio::null());
-    for _ in 0..4 {
-        assert_eq!(job.line(), "ready");
-    }
-    let pid = job.pid().to_string();
+    let (job, pid, other) = hanging_on_two_nodes();
     let jobs = document(&["ps", "--in", &pid], "instanton.ps");
     assert_eq!(jobs["servers"].as_array().map(Vec::len), Some(1), "{jobs}");
     // Ranks of both nodes, of which one tells of its own alone.
@@ -147,10 +143,62 @@ fn a_run_of_several_nodes_is_seen_as_a_whole_from_its_first_server() {
     let local = |server: &Json| server["load"]["jobs"][0]["local"].as_u64();
     let nodes = told["servers"].as_array().unwrap();
     assert_eq!(nodes.iter().map(local).collect::<Vec<_>>(), [Some(2), Some(2)], "{told}");
-    let other = nodes[1]["server"]["pid"].to_string();
+    let other = other.to_string();
+    assert_eq!(nodes[1]["server"]["pid"].to_string(), other, "{told}");
     let alone = says(&["ps", "--waiting", "--in", &other]);
     let last = format!("and 2 ranks on other nodes, not told by the server of process {other}");
     assert_eq!((alone.code, alone.stdout.lines().last()), (Some(0), Some(last.as_str())), "{alone:?}");
+    job.send(Signal::SIGTERM);
+    job.finish();
+}
+
+/// Four ranks on two nodes, of which three wait for the last one; the process that names their run, and the process of
+/// the second node's server.
+fn hanging_on_two_nodes() -> (Job, String, i32) {
+    let hang = example("hang");
+    let mut job = Job::start(["--nodes", "2", "-n", "4", hang.to_str().unwrap(), "fence"], Stdio::null());
+    for _ in 0..4 {
+        assert_eq!(job.line(), "ready");
+    }
+    let pid = job.pid().to_string();
+    let servers = document(&["query", "SERVER_URI", "--in", &pid], "instanton.query");
+    let second = servers["servers"][1]["server"]["pid"].as_i64().unwrap() as i32;
+    (job, pid, second)
+}
+
+#[test]
+fn a_query_tells_once_what_all_nodes_agree_on_and_by_node_what_they_do_not() {
+    let (job, pid, second) = hanging_on_two_nodes();
+    let ask = |words: &[&str]| says(&[&["query"], words, &["--for", "1"]].concat());
+    let seen = ask(&["JOB_SIZE", "LOCAL_PEERS", "--in", &pid]);
+    let lines: Vec<&str> = seen.stdout.lines().collect();
+    assert!(seen.code == Some(0) && lines.len() == 3 && lines[0] == "PMIX_JOB_SIZE: 4", "{seen:?}");
+    let names: Vec<&str> = ["0: 0,1", "1: 2,3"]
+        .iter()
+        .zip(&lines[1..])
+        .map(|(end, line)| {
+            let shown = line.strip_prefix("PMIX_LOCAL_PEERS on ").filter(|shown| shown.ends_with(end));
+            shown.unwrap_or_else(|| panic!("{seen:?}")).split_once(':').unwrap().0
+        })
+        .collect();
+    let name = names[1];
+    for node in ["1", name] {
+        let seen = ask(&["LOCAL_PEERS", "--node", node, "--in", &pid]);
+        assert_eq!((seen.code, seen.stdout.as_str()), (Some(0), "PMIX_LOCAL_PEERS: 2,3\n"), "{seen:?}");
+    }
+    // So is it with what the launcher knows.
+    let seen = ask(&["LOCAL_PROC_TABLE", "--node", "1", "--in", &pid]);
+    let rows = seen.stdout.lines().filter(|line| line.contains(&format!(" on {name}, "))).count();
+    assert_eq!((seen.code, seen.stdout.lines().count(), rows), (Some(0), 3, 2), "{seen:?}");
+    let seen = ask(&["LOCAL_PEERS", "--in", &second.to_string()]);
+    assert_eq!(seen.stdout, "PMIX_LOCAL_PEERS: 2,3\n", "{seen:?}");
+    let unknown = ask(&["JOB_SIZE", "--node", "7", "--in", &pid]);
+    let said = format!("--node 7: there is no such node; there is {}", names.join(", "));
+    assert!(unknown.code == Some(1) && unknown.stderr.contains(&said), "{unknown:?}");
+    let told = document(&["query", "LOCAL_PEERS", "--for", "1", "--in", &pid], "instanton.query");
+    let told = told["servers"].as_array().unwrap();
+    let of = |place: usize| (told[place]["node"].as_str().unwrap(), &told[place]["answers"][0]["value"]);
+    assert_eq!((told.len(), of(0).1, of(1)), (2, &"0,1".into(), (name, &"2,3".into())), "{told:#?}");
     job.send(Signal::SIGTERM);
     job.finish();
 }
@@ -178,7 +226,11 @@ fn events_are_shown_as_they_pass_until_the_server_ends() {
     let output = one.wait_with_output().unwrap();
     let line = String::from_utf8(output.stdout).unwrap();
     assert_eq!((output.status.code(), line.lines().count()), (Some(0), 1), "{line}");
-    assert!(line.contains(&format!(" {pid} PMIX_EVENT_PROC_TERMINATED from ")) && line.contains(" about "), "{line}");
+    let node = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    assert!(
+        line.contains(&format!(" {pid} {node} PMIX_EVENT_PROC_TERMINATED from ")) && line.contains(" about "),
+        "{line}"
+    );
 
     let output = everything.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
@@ -188,6 +240,29 @@ fn events_are_shown_as_they_pass_until_the_server_ends() {
     let ended = events.iter().find(|event| event["affected"]["rank"] == 2).expect("the end of rank 2");
     assert_eq!((&ended["schema"], &ended["server"]), (&"instanton.event".into(), &pid.as_str().into()));
     job.finish();
+}
+
+#[test]
+fn events_of_all_nodes_are_shown_once_with_their_node() {
+    let (job, pid, second) = hanging_on_two_nodes();
+    let heard = hears(&["--json", "--in", &pid]);
+    let tool = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(second))]).unwrap();
+    let client = tool.primary();
+    client.notify_event(Status(-5000), client.proc(), DataRange::GLOBAL, &[]).wait().unwrap();
+    tool.finalize(&[]).unwrap();
+    job.send(Signal::SIGTERM);
+    job.finish();
+    let output = heard.wait_with_output().unwrap();
+    let events: Vec<Json> = output.stdout.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    let of = |code: Status| -> Vec<&str> {
+        let those = events.iter().filter(|event| event["status"]["code"] == code.0);
+        let names = those.map(|event| event["node"].as_str().unwrap());
+        let mut nodes: Vec<&str> = names.map(|name| name.rsplit_once('-').unwrap().1).collect();
+        nodes.sort_unstable();
+        nodes
+    };
+    assert_eq!(of(Status(-5000)), ["n1"], "{events:#?}");
+    assert_eq!(of(Status::EVENT_PROC_TERMINATED), ["n0", "n0", "n1", "n1"], "{events:#?}");
 }
 
 /// An `instanton top` on a terminal of 80 columns and 24 lines.

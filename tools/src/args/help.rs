@@ -24,9 +24,12 @@ Examples:
   instanton query NAMESPACES
   instanton query PROC_TABLE --for 1           of job 1
   instanton query JOB_SIZE LOCAL_PEERS --for NAMESPACE
+  instanton query LOCAL_PROC_TABLE --for 1 --node 2
   instanton query MEMORY_USAGE --for 1 --with QUERY_REPORT_AVG
   instanton query instanton.waiting --json
   instanton query --keys                       what can be asked for
+
+The servers of all nodes of a run are asked. What they agree on is shown once, and what differs is shown for each node.
 
 Exit status:
   0    something was answered
@@ -59,6 +62,10 @@ Examples:
   instanton events
   instanton events --code EVENT_PROC_TERMINATED --count 1
   instanton events --json --timeout 60
+
+A line has the time, the server, its node, the code, the source, whom the event is about, and more attributes. The
+servers of all nodes of a run are heard. An event that passes several of them is shown once, by the node on which it was
+raised.
 
 Exit status:
   0    the count or the time is over, or the last server has ended

@@ -13,7 +13,7 @@ use instanton::data::{Info, InfoList, Status, Value, WATCH, keys};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::places::From;
+use super::places::{From, Server};
 use super::source::{Failure, Source};
 use super::{json, table, times, tree};
 use crate::out::{self, refuse};
@@ -44,6 +44,7 @@ pub struct EventsOptions {
 struct Event {
     time: String,
     server: String,
+    node: Option<String>,
     status: Json,
     source: Json,
     affected: Option<Json>,
@@ -66,10 +67,10 @@ pub fn run(options: &EventsOptions) -> Result<u8> {
     };
     let is_named = options.from.named().is_some();
     let (tell, told) = mpsc::channel();
-    let mut heard = Vec::new();
+    let mut heard: Vec<Heard> = Vec::new();
     for server in servers {
-        match Source::attach(server.clone()).and_then(|source| listen(&source, &tell).map(|()| source)) {
-            Ok(source) => heard.push(source),
+        match Heard::attach(server.clone(), heard.len(), &tell) {
+            Ok(one) => heard.push(one),
             Err(Failure::NotOurs) if !is_named => {}
             Err(failure) => say(&format!("{}: {}", server.words(), failure.words())),
         }
@@ -79,23 +80,24 @@ pub fn run(options: &EventsOptions) -> Result<u8> {
     if heard.is_empty() {
         return refuse("no server lets tools in; see `instanton ps`", FAILURE);
     }
-    let names: Vec<String> = heard.iter().map(|source| source.server.words()).collect();
-    say(&format!("hears events of {}; ctrl-C ends it", names.join(", ")));
+    say(&format!("hears events of {}; ctrl-C ends it", names(&heard)));
     let mut left = options.count;
-    while left != Some(0) && !heard.is_empty() {
+    while left != Some(0) {
         let next = match limit {
             None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(limit) => told.recv_timeout(limit.saturating_duration_since(Instant::now())),
         };
-        let Ok((label, notice)) = next else { break };
-        if codes.is_empty() || codes.contains(&notice.status) {
-            if !print(options.json, &label, &notice)? {
+        let Ok((place, notice)) = next else { break };
+        let is_wanted = codes.is_empty() || codes.contains(&notice.status);
+        if is_wanted && !is_told_by_another(&heard, place, &notice) {
+            if !print(options.json, &heard[place], &notice)? {
                 break;
             }
             left = left.map(|left| left - 1);
         }
+        // With the last source goes the last handler; what has been heard before is still told.
         if notice.status == Status::ERR_LOST_CONNECTION {
-            heard.retain(|source| source.client().is_connected());
+            heard[place].source.take_if(|source| !source.client().is_connected());
         }
     }
     Ok(0)
@@ -108,11 +110,62 @@ fn code(text: &str) -> Result<Status, String> {
     named.ok_or_else(|| format!("{text}: no code of an event"))
 }
 
+/// A server whose events are heard.
+struct Heard {
+    server: Server,
+    /// The way to it, until it is lost.
+    source: Option<Source>,
+    /// The name of its node, if it tells it.
+    node: Option<String>,
+}
+
+impl Heard {
+    /// Attaches to a server, and has its events sent on with this place in the list of those that are heard.
+    fn attach(server: Server, place: usize, tell: &Sender<(usize, Notice)>) -> Result<Self, Failure> {
+        let source = Source::attach(server.clone())?;
+        let node = source.node()?;
+        listen(&source, place, tell)?;
+        Ok(Self { server, source: Some(source), node })
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.server.name.as_deref()
+    }
+}
+
+/// The servers that are heard, each run once with its nodes.
+fn names(heard: &[Heard]) -> String {
+    let is_first = |place: &usize| !heard[..*place].iter().any(|first| first.server.is_of_run(&heard[*place].server));
+    let name = |place: usize| {
+        let first = &heard[place];
+        let others = heard[place + 1..].iter().filter(|other| other.server.is_of_run(&first.server));
+        let nodes: Vec<&str> = others.map(|other| other.node.as_deref().unwrap_or("-")).collect();
+        match (&nodes[..], &first.node) {
+            ([_, ..], Some(node)) => format!("{} on {node}, {}", first.server.words(), nodes.join(", ")),
+            _ => first.server.words(),
+        }
+    };
+    (0..heard.len()).filter(is_first).map(name).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns whether the server of another node that is heard tells of this event, too: the one where it was raised, or,
+/// of a job's beginning and end, the first of the run.
+fn is_told_by_another(heard: &[Heard], place: usize, notice: &Notice) -> bool {
+    let one = &heard[place];
+    if let Some(proxy) = notice.info.find(keys::EVENT_PROXY).and_then(|info| info.value.as_proc()) {
+        let proxy = proxy.to_string();
+        return one.name() != Some(&proxy) && heard.iter().any(|other| other.name() == Some(&proxy));
+    }
+    let is_of_job = [Status::EVENT_JOB_START, Status::EVENT_JOB_END].contains(&notice.status);
+    let is_its_own = one.name() == Some(&notice.source.to_string());
+    is_of_job && is_its_own && heard[..place].iter().any(|first| first.server.is_of_run(&one.server))
+}
+
 /// Has a server's events sent on, whoever they are for where the server shows them.
-fn listen(source: &Source, tell: &Sender<(String, Notice)>) -> Result<(), Failure> {
-    let (label, tell) = (source.server.label(), tell.clone());
+fn listen(source: &Source, place: usize, tell: &Sender<(usize, Notice)>) -> Result<(), Failure> {
+    let tell = tell.clone();
     let handler = Arc::new(move |notice: Notice, chain: instanton::client::Chain| {
-        let _ = tell.send((label.clone(), notice));
+        let _ = tell.send((place, notice));
         chain.complete(Status::SUCCESS, Vec::new());
     });
     let (done, is_done) = mpsc::channel();
@@ -126,15 +179,16 @@ fn listen(source: &Source, tell: &Sender<(String, Notice)>) -> Result<(), Failur
 }
 
 /// Prints an event; false where nobody reads any more.
-fn print(in_json: bool, label: &str, notice: &Notice) -> Result<bool> {
-    let time = times::now();
+fn print(in_json: bool, heard: &Heard, notice: &Notice) -> Result<bool> {
+    let (time, server) = (times::now(), heard.server.label());
     let affected = notice.info.find(keys::EVENT_AFFECTED_PROC).map(|info| &info.value);
     let line = match in_json {
         true => {
             let proc = |proc| json::value(&Value::Proc(proc))["value"].clone();
             let event = Event {
                 time,
-                server: label.to_owned(),
+                server,
+                node: heard.node.clone(),
                 status: json!({ "code": notice.status.0, "name": notice.status.name() }),
                 source: proc(notice.source.clone()),
                 affected: affected.and_then(Value::as_proc).cloned().map(proc),
@@ -150,7 +204,9 @@ fn print(in_json: bool, label: &str, notice: &Notice) -> Result<bool> {
                 .filter(|info| info.key != keys::EVENT_AFFECTED_PROC)
                 .map(|info| format!("{}={}", tree::shown(&info.key.to_string()), info.value))
                 .collect();
-            let text = format!("{time} {label} {} from {}{about} {}", notice.status, notice.source, rest.join(" "));
+            let node = heard.node.as_deref().unwrap_or("-");
+            let text =
+                format!("{time} {server} {node} {} from {}{about} {}", notice.status, notice.source, rest.join(" "));
             table::plain(text.trim_end()) + "\n"
         }
     };
@@ -160,6 +216,27 @@ fn print(in_json: bool, label: &str, notice: &Notice) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use instanton::data::{Nspace, Proc, Rank};
+
+    #[test]
+    fn what_several_nodes_tell_is_told_by_one() {
+        let heard: Vec<Heard> = ["a@0:0", "a@0:1", "b@0:0"]
+            .iter()
+            .map(|name| Heard { server: Server::at(&format!("{name};instanton:x")), source: None, node: None })
+            .collect();
+        let proc = |name: &str, rank| Proc::new(Nspace::new(name).unwrap(), Rank(rank));
+        let notice = |status, source, info| Notice { handler: 0, status, source, info, results: Vec::new() };
+        let told = |notice: &Notice| -> Vec<usize> {
+            (0..heard.len()).filter(|place| !is_told_by_another(&heard, *place, notice)).collect()
+        };
+        // The server of its node has no need to name itself.
+        let passed = |by: Proc| notice(Status(-5000), proc("job", 3), vec![Info::new(keys::EVENT_PROXY, by)]);
+        assert_eq!(told(&passed(proc("a@0", 1))), [1]);
+        assert_eq!(told(&passed(proc("elsewhere", 0))), [0, 1, 2]);
+        let of_job = |server| notice(Status::EVENT_JOB_START, server, Vec::new());
+        assert!(!told(&of_job(proc("a@0", 1))).contains(&1) && told(&of_job(proc("b@0", 0))).contains(&2));
+        assert!(told(&notice(Status::EVENT_PROC_TERMINATED, proc("a@0", 1), Vec::new())).contains(&1));
+    }
 
     #[test]
     fn codes_are_read_by_name_or_number() {

@@ -8,6 +8,7 @@
 //!
 //! A server knows who waits ([`WaitReport`](instanton::data::WaitReport)): that becomes a [table](waiting), at any time
 //! and when a run hangs, and the [stacks] of processes are added where somebody wants them.
+mod answers;
 pub mod events;
 pub mod info;
 pub mod job_row;

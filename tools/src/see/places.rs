@@ -63,6 +63,11 @@ impl Server {
         Some((family, rank.parse().ok()?))
     }
 
+    /// The number of its node in its run, from 0.
+    pub fn node(&self) -> Option<u32> {
+        self.place().map(|(_, node)| node)
+    }
+
     /// Returns whether another one serves a node of the same run, such as one of `instanton run --nodes`.
     pub fn is_of_run(&self, other: &Self) -> bool {
         self.place().zip(other.place()).is_some_and(|((family, _), (others, _))| family == others)
@@ -84,7 +89,7 @@ impl Server {
     }
 
     /// One that is known by its address or file alone.
-    fn at(address: &str) -> Self {
+    pub(super) fn at(address: &str) -> Self {
         let library = if address.contains(";instanton:") { Library::Instanton } else { Library::Stock };
         let name = address.split_once(';').map(|(name, _)| name.to_owned());
         let way = vec![Info::new(keys::SERVER_URI, Value::string(address))];
@@ -113,11 +118,8 @@ impl From {
         self.inside.clone().filter(|named| !named.is_empty())
     }
 
-    /// The servers that are meant; none where nothing is named and nothing is there.
-    ///
-    /// # Errors
-    /// A line that says what there is instead of what is named.
-    pub fn servers(&self) -> Result<Vec<Server>, String> {
+    /// The servers that are meant, without other nodes of a run; none where nothing is named and nothing is there.
+    fn meant(&self) -> Result<Vec<Server>, String> {
         let Some(named) = self.named() else { return Ok(all()) };
         if named.starts_with("file:") || named.contains(';') {
             let mut server = Server::at(&named);
@@ -145,12 +147,13 @@ impl From {
         Ok(meant)
     }
 
-    /// The servers that are meant, and those of the other nodes of a run whose first one is.
+    /// The servers that are meant, and those of the other nodes of a run whose first one is; none where nothing is named
+    /// and nothing is there.
     ///
     /// # Errors
-    /// As [`servers`](Self::servers).
-    pub fn nodes(&self) -> Result<Vec<Server>, String> {
-        let mut meant = self.servers()?;
+    /// A line that says what there is instead of what is named.
+    pub fn servers(&self) -> Result<Vec<Server>, String> {
+        let mut meant = self.meant()?;
         let firsts: Vec<Server> =
             meant.iter().filter(|server| matches!(server.place(), Some((_, 0)))).cloned().collect();
         if self.named().is_some() && !firsts.is_empty() {

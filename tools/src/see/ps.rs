@@ -69,7 +69,7 @@ struct Awaited {
 
 /// Shows jobs. Returns the status to exit with: a failure where no server lets tools in.
 pub fn run(options: &Ps) -> Result<u8> {
-    let servers = match options.from.nodes() {
+    let servers = match options.from.servers() {
         Ok(servers) => servers,
         Err(line) => return out::refuse(&line, FAILURE),
     };

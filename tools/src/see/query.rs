@@ -1,18 +1,18 @@
 //! `instanton query`: asks servers for any key and prints a value of any type; `--keys` lists the keys that there are.
 use anyhow::Result;
 use clap::Args;
-use instanton::data::{DataType, Info, LOAD, Query, Rank, Status, Text, Value, WAITING, keys};
+use instanton::data::{DataType, Info, LOAD, Query, Rank, Text, Value, WAITING, keys};
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use super::answers::Answered;
 use super::job_row::JOBS;
 use super::places::{From, Server};
 use super::ps::NOT_TOLD;
 use super::source::{Failure, Source};
-use super::{jobs, json, table, tree};
+use super::{answers, jobs, json, table};
 use crate::out::{self, refuse};
 use crate::outcome::{FAILURE, SENSELESS};
-use crate::say::say;
 
 /// `instanton query`.
 #[derive(Clone, Debug, Args)]
@@ -26,10 +26,13 @@ pub struct Ask {
     /// Qualifier of the question, by its key; without a value, true
     #[arg(long = "with", value_name = "KEY[=VALUE]")]
     qualifiers: Vec<String>,
+    /// Node of a run of several whose server is asked alone: its name, or its number from 0
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
     #[command(flatten)]
     from: From,
     /// List the keys that can be asked for, and the types of their values
-    #[arg(long, conflicts_with_all = ["about", "qualifiers"])]
+    #[arg(long, conflicts_with_all = ["about", "qualifiers", "node"])]
     keys: bool,
     /// Print JSON, as docs/SCHEMAS.md describes it
     #[arg(long)]
@@ -47,6 +50,7 @@ const OWN: [(&str, &str); 3] = [
 #[derive(Serialize)]
 struct Answers {
     server: Server,
+    node: Option<String>,
     error: Option<String>,
     status: Option<String>,
     answers: Vec<Json>,
@@ -67,22 +71,26 @@ pub fn run(options: &Ask) -> Result<u8> {
         Err(line) => return refuse(&line, FAILURE),
     };
     let is_named = options.from.named().is_some();
-    let (mut all, mut refusals) = (Vec::new(), Vec::new());
+    let (mut all, mut refusals, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
     for server in servers {
         match ask(options, server.clone(), &qualifiers) {
-            Ok(Ok((status, answers))) => all.push((server, Ok((status, answers)))),
-            Ok(Err(line)) => refusals.push(line),
+            Ok(Ok(answered)) => all.push(answered),
+            Ok(Err(Refusal::OtherNode(name))) => nodes.push(name),
+            Ok(Err(Refusal::NoSubject(line))) => refusals.push(line),
             Err(Failure::NotOurs) if !is_named => {}
-            Err(failure) => all.push((server, Err(failure.words()))),
+            Err(failure) => all.push(Answered { server, node: None, told: Err(failure.words()) }),
         }
     }
-    if all.is_empty() {
-        return refuse(&refusals.first().cloned().unwrap_or_else(|| "no server answers".into()), FAILURE);
+    if all.is_empty() && refusals.is_empty() && !nodes.is_empty() {
+        let wanted = options.node.as_deref().unwrap_or_default();
+        refusals.push(format!("--node {wanted}: there is no such node; there is {}", nodes.join(", ")));
     }
-    let is_told = |infos: &[Info]| infos.iter().any(|info| info.value != Value::Undef);
-    let code = match all.iter().any(|(_, told)| told.is_ok()) {
+    if all.is_empty() {
+        return refuse(refusals.first().map_or("no server answers", String::as_str), FAILURE);
+    }
+    let code = match all.iter().any(|answered| answered.told.is_ok()) {
         false => FAILURE,
-        true if all.iter().any(|(_, told)| told.as_ref().is_ok_and(|(_, infos)| is_told(infos))) => 0,
+        true if all.iter().any(Answered::is_known) => 0,
         true => NOT_TOLD,
     };
     if options.json {
@@ -90,49 +98,53 @@ pub fn run(options: &Ask) -> Result<u8> {
         struct Shown {
             servers: Vec<Answers>,
         }
-        let shown = |(server, told): (Server, Result<(Status, Vec<Info>), String>)| match told {
+        let shown = |Answered { server, node, told }: Answered| match told {
             Ok((status, infos)) => {
                 let answers = infos.iter().map(json::info).collect();
-                Answers { server, error: None, status: Some(status.to_string()), answers }
+                Answers { server, node, error: None, status: Some(status.to_string()), answers }
             }
-            Err(error) => Answers { server, error: Some(error), status: None, answers: Vec::new() },
+            Err(error) => Answers { server, node, error: Some(error), status: None, answers: Vec::new() },
         };
         json::print("query", &Shown { servers: all.into_iter().map(shown).collect() })?;
         return Ok(code);
     }
-    let is_one = all.len() == 1;
-    let mut text = String::new();
-    for (server, told) in all {
-        match told {
-            Err(error) => say(&format!("{}: {error}", server.words())),
-            Ok((status, infos)) => {
-                if !is_one {
-                    text += &format!("{}:\n", server.words());
-                }
-                text += &answers(options, &server, status, &infos);
-            }
-        }
-    }
-    out::write(&text)?;
+    let keys: Vec<String> = options.wanted.iter().map(|key| key_of(key)).collect();
+    out::write(&answers::text(&keys, &all))?;
     Ok(code)
 }
 
-/// Answers of a server, or a line on a job that it does not have.
-type Told = Result<(Status, Vec<Info>), String>;
+/// Reason why a server that can be reached is not asked.
+enum Refusal {
+    /// Another node is meant than this one.
+    OtherNode(String),
+    /// It does not have what the question is about; a line that says so.
+    NoSubject(String),
+}
+
+/// A server's answers, unless it is not asked.
+type Told = Result<Answered, Refusal>;
 
 fn ask(options: &Ask, server: Server, qualifiers: &[Info]) -> Result<Told, Failure> {
     let source = Source::attach(server)?;
+    let node = source.node()?;
+    if let Some(wanted) = &options.node {
+        let number = source.server.node().map(|number| number.to_string());
+        if number.as_ref() != Some(wanted) && node.as_ref() != Some(wanted) {
+            return Ok(Err(Refusal::OtherNode(node.or(number).unwrap_or_else(|| source.server.words()))));
+        }
+    }
     let mut about = match &options.about {
         None => Vec::new(),
         Some(text) => match subject(&source, text)? {
             Ok(about) => about,
-            Err(line) => return Ok(Err(line)),
+            Err(line) => return Ok(Err(Refusal::NoSubject(line))),
         },
     };
     about.extend_from_slice(qualifiers);
     let wanted: Vec<Text> = options.wanted.iter().filter_map(|key| Text::new(key_of(key)).ok()).collect();
     let answer = source.queried(vec![Query { keys: wanted, qualifiers: about }])?;
-    Ok(Ok(answer.unwrap_or_else(|status| (status, Vec::new()))))
+    let told = Ok(answer.unwrap_or_else(|status| (status, Vec::new())));
+    Ok(Ok(Answered { server: source.server.clone(), node, told }))
 }
 
 /// The key that is meant by a name with or without its prefix; a key is its own.
@@ -175,21 +187,6 @@ fn qualifier(text: &str) -> Result<Info, String> {
     };
     let key = instanton::data::Key::new(&key).map_err(|_| format!("{name}: no key"))?;
     Ok(Info { key, flags: 0, value })
-}
-
-/// Answers for people: a key a line, with what is in arrays below it.
-fn answers(options: &Ask, server: &Server, status: Status, infos: &[Info]) -> String {
-    if infos.is_empty() {
-        let asked: Vec<String> = options.wanted.iter().map(|key| tree::shown(&key_of(key))).collect();
-        return format!("{}: not told by {} ({status})\n", asked.join(", "), server.words());
-    }
-    infos
-        .iter()
-        .map(|info| match info.value {
-            Value::Undef => format!("{}: not told by {}\n", tree::shown(&info.key.to_string()), server.words()),
-            _ => tree::info(info, 0),
-        })
-        .collect()
 }
 
 fn list(in_json: bool) -> Result<u8> {

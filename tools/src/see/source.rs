@@ -87,6 +87,17 @@ impl Source {
         Ok(all)
     }
 
+    /// The name of its node; none where the server is a stock one, which may not tell it.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn node(&self) -> Result<Option<String>, Failure> {
+        match self.server.library {
+            Library::Instanton => Ok(self.value(keys::HOSTNAME, &[])?.and_then(|name| Some(name.as_str()?.to_owned()))),
+            Library::Stock => Ok(None),
+        }
+    }
+
     /// Asks for one key; none where the server does not tell it.
     ///
     /// # Errors

@@ -16,7 +16,8 @@ pub fn info(info: &Info, depth: usize) -> String {
     below(&shown(&info.key.to_string()), &info.value, depth)
 }
 
-fn below(title: &str, value: &Value, depth: usize) -> String {
+/// A value under a title, and below it what is in it.
+pub fn below(title: &str, value: &Value, depth: usize) -> String {
     let indent = " ".repeat(depth * STEP);
     let title = plain(title);
     let Value::DataArray(array) = value else { return format!("{indent}{title}: {}\n", line(value)) };

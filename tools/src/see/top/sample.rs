@@ -55,7 +55,7 @@ impl Watched {
         let mut servers = Vec::new();
         let is_named = self.from.named().is_some();
         if !is_named || self.sources.is_empty() {
-            for server in self.from.nodes()? {
+            for server in self.from.servers()? {
                 if self.sources.iter().any(|source| source.server.is_same(&server)) {
                     continue;
                 }

@@ -7,7 +7,7 @@ mod caller;
 mod callers;
 mod debugging;
 mod ends;
-mod explain;
+pub mod explain;
 mod failures;
 mod hang;
 mod hanging;

@@ -6,7 +6,7 @@ mod refusals;
 mod common;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -187,6 +187,46 @@ fn a_library_of_unknown_origin_and_a_program_that_is_not_there() {
     report.assert_has("problem", "program.incomplete", "libabsent.so");
     let report = Report::of(doctor(&home.0).args(["--program", "sh"]));
     report.assert_has("ok", "program.library", "sh");
+}
+
+#[test]
+fn a_program_that_cannot_be_started() {
+    let home = Folder::new();
+    let make = |name: &str, bytes: &[u8], mode: u32| {
+        fs::write(home.0.join(name), bytes).unwrap();
+        fs::set_permissions(home.0.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    make("plain", b"#!/bin/sh\n", 0o644);
+    make("script", b"#!/no/such/interpreter -x\n", 0o755);
+    make("windows", b"#!/bin/sh\r\n", 0o755);
+    make("nameless", b"#!\n", 0o755);
+    make("text", b"words\n", 0o755);
+    let mut foreign = fs::read("/bin/sh").unwrap();
+    foreign[18] ^= 0xff;
+    make("foreign", &foreign, 0o755);
+    symlink("gone", home.0.join("link")).unwrap();
+    for (name, id, words) in [
+        ("", "program.unstartable", "is a directory"),
+        ("plain", "program.unstartable", "is not executable for you"),
+        ("script", "program.unstartable", "/no/such/interpreter, is not there"),
+        ("windows", "program.unstartable", "carriage return"),
+        ("nameless", "program.unstartable", "names no interpreter"),
+        ("text", "program.unstartable", "neither a program nor a script"),
+        ("foreign", "program.unstartable", "no program for this machine"),
+        ("link", "program.absent", "is a link to gone, which is not there"),
+        ("none", "program.absent", "there is no such file"),
+    ] {
+        let report = Report::of(doctor(&home.0).arg("--program").arg(home.0.join(name)));
+        report.assert_has("problem", id, words);
+    }
+    Report::of(doctor(&home.0).args(["--program", "none-such-anywhere"])).assert_has(
+        "problem",
+        "program.absent",
+        "there is no such program in PATH",
+    );
+    make("script", b"#!/bin/sh\n", 0o755);
+    let report = Report::of(doctor(&home.0).arg("--program").arg(home.0.join("script")));
+    report.assert_has("notice", "program.unlinked", "is a script");
 }
 
 #[test]

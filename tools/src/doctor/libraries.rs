@@ -9,7 +9,7 @@ use crate::library::{Libraries, NAME, RankLibrary};
 use crate::linked::{Library, Program};
 use crate::release::Release;
 
-const LIBRARIES: &str = "libraries";
+pub const LIBRARIES: &str = "libraries";
 
 /// Our library, and the one that programs find which bring none.
 pub fn plain() -> Vec<Finding> {
@@ -54,66 +54,8 @@ pub fn plain() -> Vec<Finding> {
     all
 }
 
-/// The library that a program's loader finds, and whether `instanton run` gives it another.
-pub fn of_program(file: &Path) -> Vec<Finding> {
-    let shown = file.display();
-    let Some(path) = in_path(file) else {
-        let advice = "name a program by its path, or one in a folder of PATH";
-        return vec![Finding::problem(LIBRARIES, "program.absent", format!("there is no program {shown}"), advice)];
-    };
-    let Some(program) = program(&path) else { return Vec::new() };
-    let Some(listed) = program.libraries() else {
-        return vec![Finding::notice(
-            LIBRARIES,
-            "program.unlinked",
-            format!("{shown} is a script, is linked with nothing, or its loader cannot load it"),
-            "name the program itself: which library it loads is not seen from here",
-        )];
-    };
-    let mut all = Vec::new();
-    let missing: Vec<String> = listed
-        .iter()
-        .filter(|library| library.file.is_none() && library.name != NAME)
-        .map(|library| library.name.to_string_lossy().into_owned())
-        .collect();
-    if !missing.is_empty() {
-        all.push(Finding::problem(
-            LIBRARIES,
-            "program.incomplete",
-            format!("{shown} does not start: its loader does not find {}", missing.join(", ")),
-            "install them, or name their folder in LD_LIBRARY_PATH",
-        ));
-    }
-    let (gets_ours, reason) = Libraries::new(RankLibrary::Auto, false).decide(&program);
-    let here = match gets_ours {
-        true => format!("`instanton run` gives it ours ({reason})"),
-        false => format!("`instanton run` leaves it as it is ({reason}); --library instanton gives it ours"),
-    };
-    all.push(match listed.iter().find(|library| library.name == NAME) {
-        Some(Library { file: Some(file), .. }) => {
-            describe("program.library", &format!("{shown} finds"), file, |release| match release {
-                Release::Own(_) => None,
-                _ => Some(here.clone()),
-            })
-        }
-        Some(Library { file: None, .. }) => Finding::problem(
-            LIBRARIES,
-            "program.library",
-            format!("{shown} wants {NAME}, and its loader finds none"),
-            format!("{here}; elsewhere LD_LIBRARY_PATH must lead to one"),
-        ),
-        None => Finding::ok(
-            LIBRARIES,
-            "program.library",
-            format!("{shown} is not linked with {NAME}; its MPI library may load one by itself"),
-            here,
-        ),
-    });
-    all
-}
-
 /// Describes a library; `wrong` says what to do about one of that release, where it is not as it should be.
-fn describe(id: &'static str, whose: &str, file: &Path, wrong: impl FnOnce(&Release) -> Option<String>) -> Finding {
+pub fn describe(id: &'static str, whose: &str, file: &Path, wrong: impl FnOnce(&Release) -> Option<String>) -> Finding {
     let shown = file.display();
     match Release::of(file) {
         Ok(Release::Unknown) if !matches!(elf::read(file), Ok(Some(_))) => Finding::problem(

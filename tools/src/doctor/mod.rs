@@ -10,6 +10,7 @@ mod finding;
 mod hosts;
 mod libraries;
 pub mod process;
+mod program;
 mod rank;
 mod system;
 
@@ -60,7 +61,7 @@ type Subject = (&'static str, Box<dyn FnOnce() -> Vec<Finding> + Send>);
 pub fn run(options: Doctor) -> Result<u8> {
     let mut subjects: Vec<Subject> = vec![("libraries", Box::new(libraries::plain))];
     if let Some(program) = options.program {
-        subjects.push(("the program", Box::new(move || libraries::of_program(&program))));
+        subjects.push(("the program", Box::new(move || program::all(&program))));
     }
     if let Some(pid) = options.pid {
         subjects.push(("the process", Box::new(move || rank::all(pid))));

@@ -27,7 +27,8 @@ pub fn program(app: &App, found: Option<&Path>, error: &io::Error) -> Explanatio
     let file = found.map(Path::to_path_buf).or_else(|| has_slash.then(|| app.wdir.join(&app.spec.program)));
     let (code, why) = match (errno, file) {
         (Errno::ENOENT | Errno::ENOTDIR | Errno::ENOEXEC, Some(file)) if file.is_file() => {
-            (NOT_EXECUTABLE, lacks(&file))
+            let why = lacks(&file).unwrap_or_else(|| format!("{} is no program for this machine", file.display()));
+            (NOT_EXECUTABLE, why)
         }
         (Errno::ENOENT | Errno::ENOTDIR, Some(file)) => (NOT_FOUND, missing(&file, &app.wdir)),
         (Errno::ENOENT | Errno::ENOTDIR, None) => (NOT_FOUND, unknown(app)),
@@ -86,28 +87,48 @@ fn not_executable(file: &Path) -> String {
     }
 }
 
-/// A file that is there and that the kernel cannot execute.
-fn lacks(file: &Path) -> String {
+/// Says why the kernel cannot execute a file that is there; nothing where none is seen.
+pub fn lacks(file: &Path) -> Option<String> {
     let name = file.display();
     let mut begin = Vec::new();
-    let read = File::open(file).and_then(|file| file.take(4096).read_to_end(&mut begin));
-    if read.is_err() {
-        return format!("{name} cannot be executed");
-    }
+    // One may be executed that cannot be read.
+    File::open(file).and_then(|file| file.take(4096).read_to_end(&mut begin)).ok()?;
     if let Some(line) = begin.strip_prefix(b"#!") {
         let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let word = line.split(|&byte| byte == b' ' || byte == b'\t').find(|word| !word.is_empty()).unwrap_or_default();
+        if Path::new(OsStr::from_bytes(word)).exists() {
+            return None;
+        }
         let carriage = if line.ends_with(b"\r") { "; its lines end as on Windows, with a carriage return" } else { "" };
-        return format!("the interpreter of {name}, {}, is not there{carriage}", OsStr::from_bytes(word).display());
+        return Some(match word.trim_ascii() {
+            [] => format!("{name} is a script whose first line names no interpreter (#!/bin/sh)"),
+            _ => format!("the interpreter of {name}, {}, is not there{carriage}", OsStr::from_bytes(word).display()),
+        });
     }
     match interpreter(&begin) {
-        Some(loader) if !loader.exists() => {
-            format!("the dynamic loader of {name}, {}, is not there; it was built for another system", loader.display())
+        Some(loader) if !loader.exists() => Some(format!(
+            "the dynamic loader of {name}, {}, is not there; it was built for another system",
+            loader.display()
+        )),
+        _ if begin.starts_with(b"\x7fELF") => {
+            is_foreign(&begin).then(|| format!("{name} is no program for this machine"))
         }
-        _ if begin.starts_with(b"\x7fELF") => format!("{name} is no program for this machine"),
-        _ if begin.is_empty() => format!("{name} is empty"),
-        _ => format!("{name} is neither a program nor a script whose first line names its interpreter (#!/bin/sh)"),
+        _ if begin.is_empty() => Some(format!("{name} is empty")),
+        _ => {
+            Some(format!("{name} is neither a program nor a script whose first line names its interpreter (#!/bin/sh)"))
+        }
     }
+}
+
+/// Returns whether a program is for another kind of machine than this command. A kernel for 64 bits may take some for
+/// 32 bits.
+fn is_foreign(begin: &[u8]) -> bool {
+    // The byte order, and the machine.
+    let of = |bytes: &[u8]| Some((*bytes.get(5)?, [*bytes.get(18)?, *bytes.get(19)?]));
+    let mut own = Vec::new();
+    let read = File::open("/proc/self/exe").and_then(|file| file.take(64).read_to_end(&mut own));
+    let is_wide = begin.get(4) == Some(&2);
+    is_wide && read.is_ok() && of(begin) != of(&own)
 }
 
 /// The dynamic loader that a program of 64 bits names.

@@ -48,6 +48,29 @@ impl Elf {
     }
 }
 
+/// Kind of machine that a file is for: the width and the order of its words, and the processor.
+pub type Kind = (u8, u8, [u8; 2]);
+
+/// The kind of machine that a file is for which begins so; none where it is no program and no library.
+pub fn kind(begin: &[u8]) -> Option<Kind> {
+    match begin.get(..20)? {
+        [0x7f, b'E', b'L', b'F', width, order, .., low, high] => Some((*width, *order, [*low, *high])),
+        _ => None,
+    }
+}
+
+/// The kind of machine that a file is for; none where it cannot be read, or is no program and no library.
+pub fn kind_of(path: &Path) -> Option<Kind> {
+    let mut begin = [0; 20];
+    File::open(path).and_then(|file| file.read_exact_at(&mut begin, 0)).ok()?;
+    kind(&begin)
+}
+
+/// The kind of machine that this command is for.
+pub fn own_kind() -> Option<Kind> {
+    kind_of(Path::new("/proc/self/exe"))
+}
+
 /// Reads a file; none where it is no program of this machine's byte order.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::ValueEnum;
 
+use crate::elf;
 use crate::environment::Environment;
 use crate::linked::{LIBRARY_PATH, Library, Program};
 use crate::say::say;
@@ -21,10 +22,10 @@ pub const NAME: &str = "libpmix.so.2";
 /// Choice of the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RankLibrary {
-    /// Ours, where the loader would find none or a plain one
+    /// This project's, where the loader would find none or the system's
     #[default]
     Auto,
-    /// Ours, for every program
+    /// This project's, for every program
     Instanton,
     /// The one that the loader finds
     Own,
@@ -100,7 +101,7 @@ impl Libraries {
         match self.choice {
             RankLibrary::Own => (false, "as --library says"),
             RankLibrary::Instanton => (true, "as --library says"),
-            RankLibrary::Auto if program.library_path().any(|folder| folder.join(NAME).exists()) => {
+            RankLibrary::Auto if program.library_path().any(|folder| is_taken(&folder.join(NAME))) => {
                 (false, "LD_LIBRARY_PATH has one")
             }
             RankLibrary::Auto => match self.listed(program) {
@@ -130,6 +131,12 @@ fn by_libraries(listed: &[Library], plain: impl FnOnce() -> Option<PathBuf>) -> 
     }
 }
 
+/// Returns whether a loader takes this file: it passes over one for another kind of machine, and fails at one that is no
+/// library.
+pub fn is_taken(file: &Path) -> bool {
+    elf::kind_of(file).is_some_and(|kind| Some(kind) == elf::own_kind())
+}
+
 /// Finds the library that a program finds which brings none: this command, with that library added.
 fn plain(directory: &Path) -> Option<PathBuf> {
     let command = Program::new(&std::env::current_exe().ok()?, directory, &BTreeMap::<OsString, OsString>::new());
@@ -153,6 +160,26 @@ mod tests {
         let library =
             |(name, file): &(&str, Option<&str>)| Library { name: name.into(), file: file.map(PathBuf::from) };
         by_libraries(&listed.iter().map(library).collect::<Vec<_>>(), || Some("/bin/sh".into())).0
+    }
+
+    #[test]
+    fn a_file_that_no_loader_takes_is_none_that_a_program_brings() {
+        let folder = std::env::temp_dir().join(format!("instanton-library-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        let library = Libraries { folder: Some("/ours".into()), ..Libraries::new(RankLibrary::Auto, false) };
+        let environment = BTreeMap::from([(OsString::from(LIBRARY_PATH), folder.clone().into_os_string())]);
+        let reason = |bytes: &[u8]| {
+            std::fs::write(folder.join(NAME), bytes).unwrap();
+            library.decide(&Program::new(Path::new("/bin/sh"), Path::new("/"), &environment)).1
+        };
+        assert_eq!(reason(&own[..64]), "LD_LIBRARY_PATH has one");
+        let mut foreign = own[..64].to_vec();
+        foreign[18] ^= 0xff;
+        for bytes in [&foreign[..], b"text", b""] {
+            assert_ne!(reason(bytes), "LD_LIBRARY_PATH has one");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn all() -> Vec<Finding> {
         false => Finding::notice(
             HOSTS,
             "hwloc",
-            "there is no libhwloc.so.15: each rank finds the machine's topology out for itself",
+            "libhwloc.so.15 is not there, or cannot be loaded: each rank finds the machine's topology out for itself",
             "install it (libhwloc15): ranks start faster, and --bind-to works",
         ),
     }];

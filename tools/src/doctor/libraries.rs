@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
 use crate::elf;
-use crate::library::{Libraries, NAME, RankLibrary};
-use crate::linked::{Library, Program};
+use crate::library::{Libraries, NAME, RankLibrary, is_taken};
+use crate::linked::{LIBRARY_PATH, Library, Program};
 use crate::release::Release;
 
 pub const LIBRARIES: &str = "libraries";
@@ -24,14 +24,19 @@ pub fn plain() -> Vec<Finding> {
             LIBRARIES,
             "library.own",
             format!("there is no {NAME} in the folder lib beside that of this command"),
-            "`make install` puts it there; until then `instanton run` gives ranks none, and they load what their \
-             loader finds",
+            "`make install` puts it there; until then `instanton run` leaves ranks what their loader finds",
         ),
     }];
+    let (path, brought) = in_library_path();
+    all.extend(path);
+    if brought {
+        return all;
+    }
     let found = match found_by_all() {
         Some(Library { file: Some(file), .. }) => {
             describe("library.plain", "programs that bring none find", &file, |of| match of {
                 Release::Own(_) => None,
+                Release::Stock(_) if own.is_none() => Some("`instanton run` leaves its ranks this one, too".into()),
                 Release::Stock(_) => Some(
                     "`instanton run` gives its ranks ours all the same; other launchers do where the file is \
                      replaced or LD_LIBRARY_PATH leads to ours (docs/HOSTS.md)"
@@ -41,17 +46,54 @@ pub fn plain() -> Vec<Finding> {
             })
         }
         _ => {
-            let place = own.as_deref().and_then(Path::parent).map_or("DIST/lib".into(), |it| it.display().to_string());
-            Finding::notice(
-                LIBRARIES,
-                "library.plain",
-                format!("programs that bring no {NAME} find none"),
-                format!("`instanton run` gives its ranks ours; elsewhere LD_LIBRARY_PATH={place} does"),
-            )
+            let advice = match own.as_deref().and_then(Path::parent) {
+                Some(place) => {
+                    format!("`instanton run` gives its ranks ours; elsewhere LD_LIBRARY_PATH={} does", place.display())
+                }
+                None => "`make install` puts ours beside this command, which gives it to ranks".to_owned(),
+            };
+            Finding::notice(LIBRARIES, "library.plain", format!("programs that bring no {NAME} find none"), advice)
         }
     };
     all.push(found);
     all
+}
+
+/// What LD_LIBRARY_PATH has of that name, and whether one is among it that programs load.
+fn in_library_path() -> (Vec<Finding>, bool) {
+    let path = std::env::var_os(LIBRARY_PATH).unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
+    let mut all = Vec::new();
+    for file in folders.map(|folder| folder.join(NAME)).filter(|file| file.exists()) {
+        if is_taken(&file) {
+            all.push(describe("library.path", "programs find in LD_LIBRARY_PATH", &file, |release| match release {
+                Release::Own(_) => None,
+                _ => Some(
+                    "`instanton run` leaves ranks this one, too: take its folder out of LD_LIBRARY_PATH, or say \
+                     --library instanton"
+                        .into(),
+                ),
+            }));
+            return (all, true);
+        }
+        let shown = file.display();
+        let advice = "take its folder out of LD_LIBRARY_PATH, or put the library for this machine there";
+        all.push(match elf::kind_of(&file) {
+            Some(_) => Finding::notice(
+                LIBRARIES,
+                "library.path",
+                format!("LD_LIBRARY_PATH leads to {shown}, which is for another kind of machine: loaders pass over it"),
+                advice,
+            ),
+            None => Finding::problem(
+                LIBRARIES,
+                "library.path",
+                format!("LD_LIBRARY_PATH leads to {shown}, which is no library: programs that want one do not start"),
+                advice,
+            ),
+        });
+    }
+    (all, false)
 }
 
 /// Describes a library; `wrong` says what to do about one of that release, where it is not as it should be.

@@ -32,18 +32,18 @@ const PATIENCE: Duration = Duration::from_secs(8);
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct Doctor {
-    /// A process: on which library it is, whose rank, and what it waits for
+    /// Process to look at: which library it has loaded, whose rank it is, and what it waits for
     pid: Option<i32>,
-    /// A program: which PMIx library its loader finds
+    /// Program to look at: whether it can be started, and which PMIx library its loader finds
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Write a report for programs
+    /// Print JSON, as docs/DIAGNOSIS.md describes it
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-It changes nothing, and ends within 10 s, also where a server hangs.
+It changes nothing, and ends within 10 s even where a server hangs.
 
 Environment:
   NO_COLOR   no colours

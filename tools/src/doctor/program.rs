@@ -22,8 +22,7 @@ pub fn all(file: &Path) -> Vec<Finding> {
             vec![Finding::problem(LIBRARIES, "program.absent", text, advice)]
         }
         Err((_, text)) => {
-            let advice = "name the program that ranks are to run, or mend what is said of this one; `instanton run` would \
-                          say the same, and exit with 126";
+            let advice = "mend that, or name another program; `instanton run` refuses this one, with status 126";
             vec![Finding::problem(LIBRARIES, "program.unstartable", text, advice)]
         }
     }
@@ -70,10 +69,12 @@ fn of_loader(file: &Path, path: &Path) -> Vec<Finding> {
             "install them, or name their folder in LD_LIBRARY_PATH",
         ));
     }
-    let (gets_ours, reason) = Libraries::new(RankLibrary::Auto, false).decide(&program);
-    let here = match gets_ours {
-        true => format!("`instanton run` gives it ours ({reason})"),
-        false => format!("`instanton run` leaves it as it is ({reason}); --library instanton gives it ours"),
+    let libraries = Libraries::new(RankLibrary::Auto, false);
+    let (gets_ours, reason) = libraries.decide(&program);
+    let here = match (libraries.file(), gets_ours) {
+        (None, _) => "`instanton run` has no library to give it: `make install` puts one beside the command".to_owned(),
+        (_, true) => format!("`instanton run` gives it ours ({reason})"),
+        (_, false) => format!("`instanton run` leaves it as it is ({reason}); --library instanton gives it ours"),
     };
     all.push(match listed.iter().find(|library| library.name == NAME) {
         Some(Library { file: Some(file), .. }) => {

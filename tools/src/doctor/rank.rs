@@ -250,19 +250,17 @@ impl Rank {
     fn stopped(&self) -> Option<Finding> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
         let state = stat.rsplit_once(')')?.1.split_whitespace().next()?.to_owned();
-        let what = match state.as_str() {
-            "T" => "is stopped by a signal",
-            "t" => "is held by a debugger",
-            "Z" => "has ended, and its parent has not asked for its status",
+        let pid = self.pid;
+        let (what, advice) = match state.as_str() {
+            "T" => ("is stopped by a signal", format!("kill -CONT {pid} lets it go on")),
+            "t" => ("is held by a debugger", "let it go on in the debugger, or detach that".into()),
+            "Z" => (
+                "has ended, and its parent has not asked for its status",
+                "its parent is stopped or waits for something else: look at that".into(),
+            ),
             _ => return None,
         };
-        let text = format!("{} {what}", self.shown);
-        Some(Finding::problem(
-            PROCESS,
-            "process.stopped",
-            text,
-            format!("kill -CONT {}, or see who holds it", self.pid),
-        ))
+        Some(Finding::problem(PROCESS, "process.stopped", format!("{} {what}", self.shown), advice))
     }
 
     /// The call that it waits in, as its server knows it; else its place in the kernel.

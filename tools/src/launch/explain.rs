@@ -10,6 +10,7 @@ use instanton::launch::App;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 
+use crate::elf;
 use crate::outcome::{FAILURE, NOT_EXECUTABLE, NOT_FOUND};
 
 /// Explanation of a failure: the status to exit with, and a text.
@@ -123,12 +124,8 @@ pub fn lacks(file: &Path) -> Option<String> {
 /// Returns whether a program is for another kind of machine than this command. A kernel for 64 bits may take some for
 /// 32 bits.
 fn is_foreign(begin: &[u8]) -> bool {
-    // The byte order, and the machine.
-    let of = |bytes: &[u8]| Some((*bytes.get(5)?, [*bytes.get(18)?, *bytes.get(19)?]));
-    let mut own = Vec::new();
-    let read = File::open("/proc/self/exe").and_then(|file| file.take(64).read_to_end(&mut own));
-    let is_wide = begin.get(4) == Some(&2);
-    is_wide && read.is_ok() && of(begin) != of(&own)
+    const WIDE: u8 = 2;
+    elf::kind(begin).is_none_or(|kind| kind.0 == WIDE && Some(kind) != elf::own_kind())
 }
 
 /// The dynamic loader that a program of 64 bits names.

@@ -19,18 +19,18 @@ use crate::release;
 /// `instanton gds`.
 #[derive(Debug, Subcommand)]
 pub enum Gds {
-    /// Put the plug-in where the library looks for its own
+    /// Install the plug-in where the PMIx library looks for its own
     Install(Library),
-    /// Say which plug-in is there, and what it would do
+    /// Show which plug-in is installed, and whether the library is served
     Status(Library),
-    /// Take the plug-in away again
+    /// Remove the plug-in
     Remove(Library),
 }
 
 /// A stock library.
 #[derive(Debug, Args)]
 pub struct Library {
-    /// The library (libpmix.so.2), or a folder of plug-ins; otherwise the library that the system has
+    /// The library (libpmix.so.2), or a folder of plug-ins; by default the library of the system
     #[arg(long = "for", value_name = "FILE")]
     pub file: Option<PathBuf>,
 }

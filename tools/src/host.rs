@@ -5,7 +5,7 @@
 //! processes becomes an [`Event`] of the launcher's queue, and is answered from there: the server's thread waits for
 //! nothing.
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use instanton::data::{App, Channels, DataRange, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, PublishedData};
@@ -65,6 +65,8 @@ pub struct Launcher {
     pub family: String,
     pub events: Sender<Event>,
     pub record: Arc<Record>,
+    /// Done once the user is told that the record takes no more.
+    pub is_unrecorded: Once,
     /// The last context id that a group was given.
     pub contexts: Mutex<u64>,
     pub streams: Streams,
@@ -303,7 +305,12 @@ impl Host for Launcher {
     fn cleanup_registered(&self, _: &Proc, directives: &[Info]) {
         if let Err(error) = self.record.append(directives) {
             let pid = std::process::id();
-            say(&format!("a clean-up would be forgotten if process {pid} were killed: {error:#}"));
+            self.is_unrecorded.call_once(|| {
+                say(&format!(
+                    "clean-ups that ranks register cannot be recorded ({error:#}): they would not be done if this \
+                     launcher, process {pid}, were killed"
+                ));
+            });
         }
     }
 

@@ -71,6 +71,8 @@ mod watcher;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
+
 /// A process that is just being started has a copy of every descriptor for a moment. A test that starts one holds this
 /// alone, and those together that expect an end to be seen as soon as they close theirs.
 #[cfg(test)]
@@ -80,8 +82,8 @@ fn main() -> ExitCode {
     tracer::begin();
     let cli = match args::Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
-        Err(told) if told.use_stderr() => {
-            say::say(&args::one_line(&told));
+        Err(told) if told.use_stderr() && told.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            say::say(&args::one_line(&told, &args::named(std::env::args_os())));
             return ExitCode::from(outcome::SENSELESS);
         }
         Err(told) => told.exit(),

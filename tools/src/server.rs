@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -121,6 +121,7 @@ impl Pmix {
             family: job.family().to_owned(),
             events,
             record,
+            is_unrecorded: Once::new(),
             contexts: Mutex::new(0),
             streams: streams.clone(),
             published: published.clone(),

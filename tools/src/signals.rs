@@ -28,7 +28,7 @@ const FORWARDED: [Signal; 10] = [
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Signals")]
 pub struct SignalOptions {
-    /// Pass these signals on to the ranks as well, by name or number, such as WINCH,URG; none: pass on nothing
+    /// Pass these signals on to the ranks as well, by name or number, such as WINCH,URG; with none, pass on no signal
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read)]
     forward_signals: Vec<Option<Signal>>,
 }

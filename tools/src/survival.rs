@@ -76,19 +76,19 @@ pub fn delay(restarts: u32) -> Duration {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Failures")]
 pub struct SurvivalOptions {
-    /// Start failed ranks anew; a rank is restarted 10 times unless --max-restarts says otherwise
+    /// Restart failed ranks, each at most 10 times unless --max-restarts says otherwise
     #[arg(long)]
     continuous: bool,
-    /// Go on without ranks that have failed and are not started anew
+    /// Go on without ranks that have failed and are not restarted
     #[arg(long)]
     enable_recovery: bool,
-    /// Start each rank that fails anew, so many times at most
+    /// Restart each rank that fails, at most N times
     #[arg(long, value_name = "N")]
     max_restarts: Option<u32>,
     /// Report failures of jobs that ranks have started, but not in the exit status
     #[arg(long)]
     report_child_jobs_separately: bool,
-    /// Rules in the words of PRRTE: continuous, recoverable, max-restarts=N, autorestart,
+    /// The same in the words of PRRTE, separated by commas: continuous, recoverable, max-restarts=N, autorestart,
     /// report-child-jobs-separately, stop-on-exec, stop-in-init, stop-in-app, output-proctable=WHERE
     #[arg(long, value_name = "LIST", value_parser = RuntimeOptions::read)]
     runtime_options: Option<RuntimeOptions>,

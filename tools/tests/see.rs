@@ -401,6 +401,21 @@ fn what_is_not_there_or_makes_no_sense_is_one_line_and_a_status() {
         assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.lines().count()), (Some(code), "", 1), "{ended:?}");
         assert!(ended.stderr.contains(said), "{ended:?}");
     }
+    // Each complaint names the help of its command.
+    for (words, command) in [
+        (&["ps", "--no-such"][..], "instanton ps"),
+        (&["gds", "status", "--no-such"], "instanton gds status"),
+        (&["kill", "x"], "instanton kill"),
+        (&["run", "--map-by", "no-such", "true"], "instanton run"),
+        (&["run", "--no-such", "true"], "instanton run"),
+        (&["no-such"], "instanton"),
+    ] {
+        let ended = says(words);
+        let last = format!("; see `{command} --help`\n");
+        assert!(ended.code == Some(2) && ended.stderr.ends_with(&last), "{ended:?}");
+    }
+    let nothing = says(&[]);
+    assert!(nothing.code == Some(2) && nothing.stderr.contains("\n  doctor "), "{nothing:?}");
 }
 
 #[test]

@@ -11,20 +11,20 @@ use instanton::launch::{AppSpec, MOST_RANKS};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Application (before each program)")]
 pub struct AppArgs {
-    /// Ranks of this application: 1, or with hosts as many as they have slots
+    /// Number of ranks of this application; by default 1, or with hosts as many as they have slots
     #[arg(short = 'n', long = "np", visible_short_alias = 'c', visible_aliases = ["n", "ntasks"], value_name = "N",
         value_parser = ranks)]
     pub ranks: Option<u32>,
-    /// Set VAR for the ranks; without =VALUE, or for all names of a pattern VAR*, as it is set here
+    /// Set VAR for the ranks. Without =VALUE it has the value that it has here; VAR* means all variables that begin so
     #[arg(short = 'x', long = "set-env", value_name = "VAR[=VALUE]")]
     environment: Vec<OsString>,
-    /// Take VAR, or all names of a pattern VAR*, out of the ranks' environment
+    /// Remove VAR from the environment of the ranks; VAR* means all variables that begin so
     #[arg(long, visible_alias = "unset-envar", value_name = "VAR")]
     unset_env: Vec<OsString>,
-    /// Put TEXT in front of a variable, with the separator in brackets: --prepend-envar 'PATH[:]' /opt/bin
+    /// Put TEXT before the value of VAR; the separator is in brackets: --prepend-envar 'PATH[:]' /opt/bin
     #[arg(long, visible_alias = "prepend-env", num_args = 2, value_names = ["VAR[SEPARATOR]", "TEXT"])]
     prepend_envar: Vec<OsString>,
-    /// Put TEXT behind a variable
+    /// Put TEXT after the value of VAR
     #[arg(long, visible_alias = "append-env", num_args = 2, value_names = ["VAR[SEPARATOR]", "TEXT"])]
     append_envar: Vec<OsString>,
     /// Set a parameter of Open MPI for the ranks (OMPI_MCA_NAME)
@@ -36,10 +36,10 @@ pub struct AppArgs {
     /// Look for the program in these directories instead of those of PATH
     #[arg(long, value_name = "DIR:DIR")]
     path: Option<OsString>,
-    /// Call each process by its rank as well: the first of its words is PROGRAM-RANK
+    /// Name each process after its rank: its argv[0] is PROGRAM-RANK
     #[arg(long)]
     index_argv_by_rank: bool,
-    /// Name of a process set that this application is in; several may be given
+    /// Put this application into a process set of this name; may be given more than once
     #[arg(long = "pset", value_name = "NAME", value_parser = set_name)]
     pub psets: Vec<Text>,
     /// The program and its arguments

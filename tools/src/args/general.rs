@@ -12,38 +12,38 @@ use crate::speech::Choice;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub struct GeneralArgs {
-    /// End the job after so many seconds and exit with 124
+    /// End the job after this many seconds; the exit status is 124
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<Duration>,
-    /// End the job and exit with 124 unless all ranks are started after so many seconds
+    /// End the job unless all ranks are started after this many seconds; the exit status is 124
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub spawn_timeout: Option<Duration>,
-    /// Show the stacks of all ranks where a job that hangs is explained: at --timeout, one second after an interrupt, on
-    /// SIGQUIT
+    /// Show the stacks of all ranks with every report on a job that hangs: at --timeout, one second after an interrupt,
+    /// and on SIGQUIT
     #[arg(long)]
     pub get_stack_traces: bool,
-    /// Write the number of the process that signals are for: to stdout (-), to stderr (+) or into a file
+    /// Write the process ID that signals go to: to stdout (-), to stderr (+) or into a file
     #[arg(long, value_name = "WHERE")]
     pub report_pid: Option<PathBuf>,
-    /// Write the address that tools reach the run by: to stdout (-), to stderr (+) or into a file
+    /// Write the address at which tools reach the run: to stdout (-), to stderr (+) or into a file
     #[arg(long, value_name = "WHERE")]
     pub report_uri: Option<PathBuf>,
-    /// Run applications that are given no directory in the session directory
+    /// Run applications for which no directory is given in the session directory
     #[arg(long)]
     pub set_cwd_to_session_dir: bool,
     /// Also listen on a socket in the session directory, for processes in another network namespace
     #[arg(long)]
     pub path_socket: bool,
-    /// Most memory that the processes of one job make the server hold, such as 128M
+    /// Limit on the memory that the processes of a job make the server hold, such as 128M
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     pub job_memory: Option<u64>,
     /// PMIx library of the ranks
     #[arg(long, value_name = "WHICH", env = "INSTANTON_RANK_LIBRARY", value_enum, default_value_t)]
     pub library: RankLibrary,
-    /// How ranks find their job: by PMI-1, PMI-2 or PMIx; as the libraries of the program tell unless given
+    /// Protocol by which ranks find their job; by default the one of the libraries that the program is linked with
     #[arg(long, value_name = "WHICH", value_enum)]
     pub pmi: Option<Choice>,
-    /// Give out counters for Prometheus: at a socket, unix:PATH, or in a file that is written anew every 5 s
+    /// Give out counters for Prometheus: at a socket (unix:PATH), or in a file that is written anew every 5 s
     #[arg(long, value_name = "unix:PATH|FILE")]
     pub metrics: Option<Destination>,
     /// Say which library each program gets

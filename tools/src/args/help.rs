@@ -9,8 +9,8 @@ Examples:
   instanton ps --in 4711 --json
 
 Environment:
-  COLUMNS     width of a table; as wide as it needs to be where nobody looks
-  LC_ALL, LC_CTYPE, LANG   a locale without UTF-8 sees ASCII alone
+  COLUMNS     width of a table; by default that of the terminal, and without one as wide as its rows
+  LC_ALL, LC_CTYPE, LANG   a locale without UTF-8 gets ASCII alone
 
 Exit status:
   0    something was told
@@ -29,8 +29,6 @@ Examples:
   instanton query instanton.waiting --json
   instanton query --keys                       what can be asked for
 
-The servers of all nodes of a run are asked. What they agree on is shown once, and what differs is shown for each node.
-
 Exit status:
   0    something was answered
   1    no server lets tools in, or none answers
@@ -42,8 +40,8 @@ pub(super) const WATCHED: &str = "\
 Keys:
   up, down, k, j        choose a job
   page up, page down    scroll the lower part
-  r, tab                ranks of the job instead of who waits
-  space                 stop, and go on
+  r, tab                show the ranks of the job instead of who waits
+  space                 pause, and go on
   ?                     all keys
   q, ctrl-C             end
 
@@ -51,10 +49,10 @@ Environment:
   NO_COLOR   no colours
 
 Exit status:
-  0    the user has ended it, or the server that was meant is gone
-  1    that server is not there
+  0    the user has ended it, or the server of --in has ended
+  1    the server of --in is not there
   2    the command line makes no sense
-  128+S   a signal S has ended it";
+  128+S   signal S has ended it";
 
 /// End of the long help of `instanton events`.
 pub(super) const HEARD: &str = "\
@@ -63,12 +61,8 @@ Examples:
   instanton events --code EVENT_PROC_TERMINATED --count 1
   instanton events --json --timeout 60
 
-A line has the time, the server, its node, the code, the source, whom the event is about, and more attributes. The
-servers of all nodes of a run are heard. An event that passes several of them is shown once, by the node on which it was
-raised.
-
 Exit status:
-  0    the count or the time is over, or the last server has ended
+  0    --count or --timeout is reached, or the last server has ended
   1    no server lets tools in, or none answers
   2    the command line makes no sense";
 
@@ -82,27 +76,27 @@ Examples:
   instanton run -n 4 --mca pml ob1 ./prog
   instanton run -n 4 --hostfile hosts --timeout 600 ./prog
   instanton run -n 4 --map-by numa --bind-to core --report-bindings ./prog
-  instanton run --map-by ppr:2:package:pe=4 ./prog   two ranks a package, four cores each
-  instanton run --in up -n 4 ./prog     in what `instanton up` has begun
+  instanton run --map-by ppr:2:package:pe=4 ./prog   two ranks on each package, four cores each
+  instanton run --in up -n 4 ./prog     in the `instanton up` of that name
 
 Environment:
   INSTANTON_IN           as --in
   INSTANTON_JOB_MEMORY   as --job-memory
-  INSTANTON_TRACE        stderr or a file: one line for every refusal, fallback and loss
-  INSTANTON_TRACE_LEVEL  more of it: info, debug or trace, or PART=LEVEL,...
-  INSTANTON_TRACE_FORM=json   a JSON document in each line of it
+  INSTANTON_TRACE        stderr or a file for the trace: a line for every refusal, fallback and loss
+  INSTANTON_TRACE_LEVEL  how much is traced: error, warn, info, debug or trace, or PART=LEVEL,...
+  INSTANTON_TRACE_FORM=json   the trace as JSON, a document in each line
   INSTANTON_RANK_LIBRARY   as --library
-  INSTANTON_STOCK_CLIENTS=off   no port for ranks that bring a stock PMIx library
-  TMPDIR                 where the session directory lies
-  Ranks inherit the whole environment; OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE and _NODE_RANK tell each
-  its place.
+  INSTANTON_STOCK_CLIENTS=off   do not serve ranks and tools that bring a stock PMIx library
+  TMPDIR                 directory in which the session directory is made
+  Ranks inherit the whole environment. Each is told its place by OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
+  and _NODE_RANK.
 
 Exit status:
-  0    every rank has ended well
+  0    every rank has ended successfully
   N    the code of the first rank that failed, or the status that a rank has aborted with
-  128+S   a signal S has ended the first rank that failed
+  128+S   signal S has ended the first rank that failed
   1    the launcher cannot go on, a rank ended between Init and Finalize, or output cannot be written
   2    the command line or a file that it names makes no sense; nothing was started
-  124  --timeout or --spawn-timeout is over
+  124  the time of --timeout or --spawn-timeout is over
   126  a program cannot be executed
   127  there is no such program";

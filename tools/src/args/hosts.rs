@@ -12,16 +12,16 @@ use crate::nodes;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Machines (this one)")]
 pub struct HostArgs {
-    /// This machine, by any of its names, and how many slots it has: one for each time that it is named, or N
+    /// This machine, by any of its names; it has N slots, or one for each time that it is named
     #[arg(short = 'H', long, value_name = "NAME[:N],...")]
     host: Vec<String>,
     /// Machines in a file: lines of NAME [slots=N]
     #[arg(long, visible_alias = "machinefile", alias = "default-hostfile", value_name = "FILE")]
     hostfile: Vec<PathBuf>,
-    /// Let more ranks run than there are slots, which is so in any case
+    /// Allow more ranks than slots: needed in an `instanton up` alone, since other runs always do
     #[arg(long, overrides_with = "nooversubscribe")]
     oversubscribe: bool,
-    /// Refuse more ranks than there are slots
+    /// Refuse to run more ranks than there are slots
     #[arg(long, overrides_with = "oversubscribe")]
     pub nooversubscribe: bool,
 }

@@ -45,9 +45,9 @@ use crate::survival::SurvivalOptions;
 use app::AppArgs;
 use words::Words;
 
-/// PMIx, shared-memory first: start jobs and look into them.
+/// Start PMIx and MPI jobs on this machine, see what they do, and find out why they hang
 #[derive(Debug, Parser)]
-#[command(name = "instanton", version, long_version = crate::build::version(), about, subcommand_required = true, propagate_version = true)]
+#[command(name = "instanton", version, long_version = crate::build::version(), subcommand_required = true, propagate_version = true)]
 pub struct Cli {
     /// The command to carry out.
     #[command(subcommand)]
@@ -65,54 +65,64 @@ pub struct Cli {
 pub enum Command {
     /// Start a job on this machine and wait for its end
     ///
-    /// Options stand before the program, and everything behind it is the program's. A lone colon begins the next
-    /// application of the same job. Long options may have one dash, as with mpirun.
+    /// Options come before the program; everything after it is passed to the program. A colon of its own begins another
+    /// application of the same job. Long options may have a single dash, as with mpirun.
     #[command(after_long_help = help::EXAMPLES)]
     Run(Box<Run>),
-    /// Begin the persistent mode: jobs start at once, find each other, and need no launcher of their own
+    /// Start a launcher that stays: jobs in it start at once and find what others publish
     ///
-    /// It stays until `instanton down`, SIGINT or SIGTERM, and says in a line when it is there. Jobs come by `instanton
-    /// run --in NAME`. There is no queue: a job that does not fit into the free slots is refused.
+    /// It runs until `instanton down`, SIGINT or SIGTERM, and prints a line once it is ready. `instanton run --in NAME`
+    /// starts a job in it. There is no queue: a job that does not fit into the free slots is refused.
     Up(Box<Up>),
     /// Show jobs and ranks, and who waits for whom
     ///
-    /// Servers of this user are looked into, and root's servers are for root: those of `instanton run` and `up`, and any
-    /// other that lets tools in. What a server does not tell is shown as a dash.
+    /// It asks every server of this user that lets tools in: those of `instanton run` and `up`, and of any other host.
+    /// For root it asks those of all users. What a server does not tell is shown as a dash.
     #[command(after_long_help = help::SEEN)]
     Ps(Ps),
     /// Watch jobs, who waits, requests and memory on a screen
     ///
-    /// Without a terminal it prints a table, or with --json a line, for each look.
+    /// Without a terminal it prints a table for each sample, or with --json a line.
     #[command(after_long_help = help::WATCHED)]
     Top(Top),
     /// Ask servers for any key, and print a value of any type
+    ///
+    /// It asks the servers of all nodes of a run. What they agree on is shown once, and what differs is shown for each
+    /// node.
     #[command(after_long_help = help::ASKED)]
     Query(Ask),
     /// Print events as they pass
     ///
-    /// Servers of this project show those for others too, and beginnings and ends of jobs and processes; other servers
-    /// pass on what is for every tool.
+    /// A server of this project shows every event that passes it, whoever the event is for, and the beginnings and ends
+    /// of jobs and processes. Other servers pass on only what is meant for every tool.
+    ///
+    /// A line has the time, the server, its node, the code, the source, whom the event is about, and more attributes.
+    /// The servers of all nodes of a run are heard. An event that several of them see is shown once, with the node on
+    /// which it was raised.
     #[command(after_long_help = help::HEARD)]
     Events(EventsOptions),
     /// Show the build, its paths and limits, and what it supports
     Info(InfoOptions),
-    /// End jobs of what is up, or kill a simulated node
+    /// End jobs of an `instanton up`, or kill a simulated node
     Kill(Kill),
-    /// End what is up, with all of its jobs
+    /// End an `instanton up`, with all of its jobs
     Down(Down),
     /// Find what keeps jobs from running here, and say what to do
     ///
-    /// Which PMIx library each side loads, which servers can be reached, and whether the kernel, the limits and the
-    /// temporary directory do; of a process, whose rank it is and what it waits for.
+    /// It says which PMIx library each side loads, which servers can be reached, and whether the kernel, the limits and
+    /// the temporary directory are as jobs need them. Of a process it says whose rank it is and what it waits for, and
+    /// of a program whether it can be started.
     Doctor(Doctor),
     /// Show what lies in the shared memory of a job, read in place
     ///
-    /// A map of its segments, and values as a rank would find them. Segments that are damaged are told with their fault.
+    /// It shows a map of the segments, and values as a rank would read them. Of a damaged segment it says what is
+    /// wrong.
     Inspect(Inspect),
-    /// Put the store under stock servers of this machine: a plug-in for their PMIx library
+    /// Manage the plug-in that puts this project's store into stock PMIx servers
     ///
     /// A server with the plug-in writes what it knows of a job into shared memory, where programs that load this
-    /// project's libpmix.so.2 read it. All other programs are served as before. Jobs that run keep what they have loaded.
+    /// project's libpmix.so.2 read it. All other programs are served as before. Jobs that run keep what they have
+    /// loaded.
     #[command(subcommand)]
     Gds(Gds),
     /// The other half of a running `instanton run`; it is of no use by hand.
@@ -151,7 +161,7 @@ pub struct Run {
     pub signals: SignalOptions,
     #[command(flatten)]
     pub nodes: NodesOptions,
-    /// Run in what `instanton up` has begun, by its name or its process
+    /// Run the job in an `instanton up`, given by its name or its process ID
     #[arg(long = "in", value_name = "NAME|PID", help_heading = "Run")]
     pub inside: Option<String>,
     #[arg(skip)]
@@ -281,9 +291,23 @@ impl Run {
     }
 }
 
-/// A complaint of clap in one line, and where to read more.
-pub fn one_line(error: &clap::Error) -> String {
-    format!("{}; see `instanton run --help`", without_usage(error))
+/// A complaint of clap in one line, and where to read more: in the help of this command.
+pub fn one_line(error: &clap::Error, command: &str) -> String {
+    format!("{}; see `{command} --help`", without_usage(error))
+}
+
+/// The command that a command line names, with its subcommands, as one types it for its help.
+pub fn named(arguments: impl IntoIterator<Item = OsString>) -> String {
+    let mut command = &Cli::command();
+    let mut words = vec![command.get_name().to_owned()];
+    for word in arguments.into_iter().skip(1) {
+        match command.find_subcommand(&word) {
+            Some(found) if !found.is_hide_set() => command = found,
+            _ => break,
+        }
+        words.push(command.get_name().to_owned());
+    }
+    words.join(" ")
 }
 
 fn without_usage(error: &clap::Error) -> String {
@@ -468,7 +492,7 @@ mod tests {
             let error = run(line).expect_err(line);
             assert!(error.use_stderr(), "{line}");
             assert_eq!(error.exit_code(), 2, "{line}");
-            assert_eq!(one_line(&error).lines().count(), 1, "{line}");
+            assert_eq!(one_line(&error, "instanton run").lines().count(), 1, "{line}");
         }
     }
 
@@ -481,7 +505,7 @@ mod tests {
             ("--output tagg a", "tag"),
             ("-s a", "./prog"),
         ] {
-            let said = one_line(&run(&format!("instanton run {line}")).unwrap_err());
+            let said = one_line(&run(&format!("instanton run {line}")).unwrap_err(), "instanton run");
             assert!(said.contains(word), "{said}");
         }
     }
@@ -510,7 +534,7 @@ mod tests {
             ("# none\n", "", "no application"),
             ("a\n", " b", "--app"),
         ] {
-            let said = one_line(&read(text, more).unwrap_err());
+            let said = one_line(&read(text, more).unwrap_err(), "instanton run");
             assert!(said.contains(place), "{said}");
         }
         std::fs::remove_file(path).unwrap();

@@ -14,8 +14,9 @@ use crate::job::{StreamOptions, Tags};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output and input")]
 pub struct OutputArgs {
-    /// Form of the output: tag, tag-detailed, tag-fullname, rank, timestamp, xml, merge-stderr-to-stdout, dir=DIR,
-    /// file=NAME, separated by commas; behind a colon nocopy (into files alone) and raw (lines as they are written)
+    /// Format of the output: tag, tag-detailed, tag-fullname, rank, timestamp, xml, merge-stderr-to-stdout, dir=DIR,
+    /// file=NAME, separated by commas. Modifiers follow, each after a colon: nocopy (write files alone), raw (pass
+    /// output on as it is written)
     #[arg(long, value_name = "WHAT")]
     output: Vec<String>,
     /// Begin every line of output with its rank and stream: --output tag
@@ -27,19 +28,19 @@ pub struct OutputArgs {
     /// Show every line of output as an element of XML: --output xml
     #[arg(long)]
     xml: bool,
-    /// Let both streams of a rank be its standard output: --output merge-stderr-to-stdout
+    /// Merge the standard error of each rank into its standard output: --output merge-stderr-to-stdout
     #[arg(long)]
     merge_stderr_to_stdout: bool,
-    /// Write the output to DIR/JOB/rank.RANK/stdout and stderr as well: --output dir=DIR
+    /// Also write the output to DIR/JOB/rank.RANK/stdout and stderr: --output dir=DIR
     #[arg(long, visible_alias = "output-directory", value_name = "DIR[:nocopy]")]
     output_filename: Option<String>,
-    /// Rank that reads standard input, or all, or none
+    /// Rank that reads standard input; all or none are possible
     #[arg(long, value_name = "RANK", value_parser = stdin, default_value = "0")]
     pub stdin: Stdin,
     /// Give each rank a terminal for its standard output, so that lines come as they are written
     #[arg(long, overrides_with = "no_pty")]
     pub pty: bool,
-    /// Give each rank a pipe for its standard output, even where ours is a terminal
+    /// Give each rank a pipe for its standard output, even where this command writes to a terminal
     #[arg(long, overrides_with = "pty")]
     pub no_pty: bool,
 }

@@ -18,8 +18,8 @@ pub struct Up {
     pub general: GeneralArgs,
     #[command(flatten)]
     pub nodes: NodesOptions,
-    /// Come back as soon as it is up, and leave it running without a terminal; `instanton down` ends it
-    #[arg(long)]
+    /// Return as soon as it is ready, and leave it running without a terminal; `instanton down` ends it
+    #[arg(long, help_heading = "Up")]
     pub background: bool,
 }
 
@@ -27,10 +27,10 @@ pub struct Up {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Up")]
 pub struct UpOptions {
-    /// Name by which it is found
+    /// Name by which others find it; by default `up`
     #[arg(long, value_name = "NAME", value_parser = place::name)]
     pub name: Option<String>,
-    /// Ranks that may run at the same time: as many as there are processors, unless a number is given
+    /// Number of ranks that may run at the same time; by default the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RANKS)))]
     pub slots: Option<u32>,
 }
@@ -38,7 +38,7 @@ pub struct UpOptions {
 /// Launcher that is meant.
 #[derive(Clone, Debug, Args)]
 pub struct Target {
-    /// Name or process of what is up (INSTANTON_IN); not needed where there is one
+    /// Name or process ID of the `instanton up` (INSTANTON_IN); not needed where there is only one
     #[arg(long = "in", value_name = "NAME|PID")]
     inside: Option<String>,
 }
@@ -46,7 +46,7 @@ pub struct Target {
 /// `instanton kill`.
 #[derive(Clone, Debug, Args)]
 pub struct Kill {
-    /// Numbers of jobs, as `instanton ps` shows them: SIGTERM, and SIGKILL for those that have not ended after that
+    /// Numbers of jobs, as `instanton ps` shows them; each gets SIGTERM, and later SIGKILL if it has not ended
     #[arg(value_name = "JOB", required_unless_present = "node")]
     pub jobs: Vec<u32>,
     /// Kill this simulated node (of `instanton up --nodes` or `instanton run --nodes`) with its ranks

@@ -13,35 +13,36 @@ use crate::placement::{Machine, Mapping, Policy, synthetic_machine};
 #[command(next_help_heading = "Placement")]
 pub struct PlacementArgs {
     /// Map ranks by slot, hwthread, core, l1cache, l2cache, l3cache, numa, package, node, ppr:N:OBJECT, pe-list=LIST,
-    /// seq or rankfile; behind colons pe=N, oversubscribe, nooversubscribe, span, hwtcpus, ordered, file=FILE
+    /// seq or rankfile. Modifiers follow, each after a colon: pe=N, oversubscribe, nooversubscribe, span, hwtcpus,
+    /// ordered, file=FILE
     #[arg(long, value_name = "HOW")]
     map_by: Option<String>,
     /// Number ranks as they are mapped (slot, node, span), or fill one object after the other (fill)
     #[arg(long, value_name = "HOW")]
     rank_by: Option<String>,
-    /// Bind each rank to a hwthread, core, l1cache, l2cache, l3cache, numa or package, or to none; behind colons
-    /// overload (ranks may share) and if-supported (unbound where that cannot be done)
+    /// Bind each rank to a hwthread, core, l1cache, l2cache, l3cache, numa or package, or to none. Modifiers follow,
+    /// each after a colon: overload (ranks may share), if-supported (left unbound where it cannot be bound)
     #[arg(long, value_name = "WHAT")]
     bind_to: Option<String>,
-    /// Run so many ranks on each machine
+    /// Run N ranks on each node
     #[arg(short = 'N', long, visible_alias = "ntasks-per-node", value_name = "N", value_parser = ranks)]
     pub npernode: Option<u32>,
     /// Place each rank as a file says: --map-by rankfile:file=FILE
     #[arg(long, visible_alias = "rf", value_name = "FILE")]
     rankfile: Option<PathBuf>,
-    /// Run on these processors alone: --map-by pe-list=LIST
+    /// Use these processors alone: --map-by pe-list=LIST
     #[arg(long, visible_alias = "cpu-list", value_name = "LIST")]
     cpu_set: Option<String>,
-    /// Bind each rank to so many processors: --map-by :pe=N
+    /// Bind each rank to N processors: --map-by :pe=N
     #[arg(long, visible_aliases = ["cpus-per-proc", "cpus-per-task"], value_name = "N", value_parser = ranks)]
     cpus_per_rank: Option<u32>,
-    /// So many ranks on each of the objects: --map-by ppr:N:OBJECT
+    /// Run N ranks on each object of a kind: --map-by ppr:N:OBJECT
     #[arg(long, value_name = "N:OBJECT")]
     ppr: Option<String>,
-    /// So many ranks on each package: --map-by ppr:N:package
+    /// Run N ranks on each package: --map-by ppr:N:package
     #[arg(long, value_name = "N", value_parser = ranks)]
     npersocket: Option<u32>,
-    /// A hardware thread counts as a processor: --map-by :hwtcpus
+    /// Count each hardware thread as a processor: --map-by :hwtcpus
     #[arg(long)]
     use_hwthread_cpus: bool,
     #[arg(long, hide = true)]
@@ -59,7 +60,7 @@ pub struct PlacementArgs {
     /// Show what each rank is bound to, on standard error
     #[arg(long)]
     pub report_bindings: bool,
-    /// Show on standard output: map, bind, allocation, separated by commas
+    /// Show these on standard output: map, bind, allocation, separated by commas
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = display)]
     pub display: Vec<&'static str>,
     #[arg(long, hide = true)]
@@ -69,7 +70,7 @@ pub struct PlacementArgs {
     /// Start nothing: show what --display and --report-bindings say
     #[arg(long)]
     pub do_not_launch: bool,
-    /// Place ranks on a machine that is not there, as 'package:2 numa:2 core:8 pu:2'; nothing is bound then
+    /// Place ranks as on another machine, such as 'package:2 numa:2 core:8 pu:2'; nothing is bound then
     #[arg(long, value_name = "TEXT", value_parser = synthetic_machine)]
     pub topology: Option<Machine>,
 }

@@ -11,7 +11,8 @@ use super::stops::Stops;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Debuggers")]
 pub struct DebuggerOptions {
-    /// Leave ranks stopped at their first instruction, until a debugger or a SIGCONT lets them go on: all, or as 1,3-6
+    /// Stop ranks at their first instruction, until a debugger or a SIGCONT lets them go on: all, or those of a list
+    /// such as 1,3-6
     #[arg(long, value_name = "RANKS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
         value_parser = Ranks::read)]
     stop_on_exec: Option<Ranks>,
@@ -23,8 +24,8 @@ pub struct DebuggerOptions {
     #[arg(long, value_name = "RANKS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
         value_parser = Ranks::read)]
     stop_in_app: Option<Ranks>,
-    /// Write rank, host, program and process number of each rank when all are started: to stdout (-), to stderr (+) or
-    /// into a file
+    /// Write rank, host, program and process ID of each rank once all are started: to stdout (-), to stderr (+) or into
+    /// a file
     #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub output_proctable: Option<PathBuf>,
 }

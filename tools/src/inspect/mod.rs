@@ -22,25 +22,25 @@ use values::{Asked, Ranks, Row};
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct Inspect {
-    /// A namespace, or a process: the launcher's, a server, or a rank; without it, every job that may be looked at
+    /// A namespace, or the process ID of a launcher, a server or a rank; by default every job that you may look at
     #[arg(value_name = "NAMESPACE|PID")]
     target: Option<String>,
-    /// Values of this key alone, of the job and of each rank
+    /// Show this key alone, of the job and of each rank
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Values of these ranks: 0,2-5; `all`; `job` for those of the job itself
+    /// Show the values of these ranks: a list such as 0,2-5, `all`, or `job` for those of the job itself
     #[arg(long, value_name = "RANKS")]
     rank: Option<String>,
-    /// Check every checksum, also those that no look-up checks
+    /// Check every checksum, also those that no look-up verifies
     #[arg(long)]
     verify: bool,
-    /// Write a report for programs
+    /// Print JSON, as docs/DIAGNOSIS.md describes it
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-Segments are read in place by the descriptors of a server, as far as /proc shows them: one's own jobs, root all.
+Segments are read through the descriptors that a server holds, which /proc shows to its own user and to root.
 A key may have its name of the Standard (PMIX_JOB_SIZE) or its text (pmix.job.size).
 
 Exit status:

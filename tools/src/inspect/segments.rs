@@ -211,7 +211,7 @@ fn read(file: &File, bytes: u64) -> Result<(Segment, VecWords), String> {
             let index = Index::read(&words).map_err(|error| error.to_string())?;
             segment.used = Some(bytes);
             segment.holds = format!(
-                "{} processes on {} nodes, {} applications; {} columns; {} bytes are read first",
+                "processes: {}, nodes: {}, applications: {}, columns: {}; {} bytes are read first",
                 index.size(),
                 index.count(Group::Nodes),
                 index.count(Group::Apps),

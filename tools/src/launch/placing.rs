@@ -77,7 +77,7 @@ impl Request {
     pub fn place(self, nodes: Nodes<'_>, ranks: u32) -> Result<Placement, String> {
         let Self { policy, machine, file } = self;
         if let (Some(file), Some(path)) = (file.as_ref().filter(|file| file.len() < ranks), &policy.file) {
-            return Err(format!("{}: it places {} ranks, and {ranks} are asked for", path.display(), file.len()));
+            return Err(format!("{}: ranks that it places: {}; asked for: {ranks}", path.display(), file.len()));
         }
         // Where nobody knows the machine, it is one thing.
         let unknown = Machine::synthetic(&[(Kind::Core, 1)]);

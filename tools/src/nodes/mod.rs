@@ -25,8 +25,9 @@ const MOST: u32 = 64;
 
 /// Options about nodes.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Machines (this one)")]
 pub struct NodesOptions {
-    /// Run as on so many nodes, each with a server, a name and a directory of its own: a simulation on this machine
+    /// Simulate K nodes on this machine, each with a server, a name and a directory of its own
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     pub nodes: u32,
 }

@@ -72,7 +72,7 @@ fn read(request: Request, descriptors: Vec<OwnedFd>) -> Result<Asked, String> {
     let streams = descriptors.try_into().map_err(|_| "three streams are to come with a job".to_owned())?;
     let own = ["instanton", "run"].map(OsString::from);
     let words = std::mem::take(&mut job.words).into_iter().map(OsString::from_vec);
-    let read = Cli::read(own.into_iter().chain(words)).map_err(|error| args::one_line(&error))?;
+    let read = Cli::read(own.into_iter().chain(words)).map_err(|error| args::one_line(&error, "instanton run"))?;
     let Command::Run(options) = read.command else { return Err("it is no run".to_owned()) };
     let (apps, environment) = job.take();
     let directory = OsString::from_vec(job.directory).into();

@@ -23,13 +23,13 @@ use crate::say::say;
 /// `instanton events`.
 #[derive(Clone, Debug, Args)]
 pub struct EventsOptions {
-    /// Show only events of this code, by name or number; may be said more than once
+    /// Show only events of this code, by name or number; may be given more than once
     #[arg(long = "code", value_name = "CODE")]
     codes: Vec<String>,
-    /// End after so many events
+    /// End after N events
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
-    /// End after so many seconds
+    /// End after this many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
     #[command(flatten)]

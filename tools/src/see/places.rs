@@ -12,8 +12,8 @@ use crate::persistent::place;
 /// Servers to look into.
 #[derive(Clone, Debug, Args)]
 pub struct From {
-    /// Server to look into: the name of an `instanton up`, the process of a launcher or server, an address
-    /// as --report-uri writes it, or file:PATH; every server of this user where none is said, of every user for root
+    /// Server to ask: the name of an `instanton up`, the process ID of a launcher or server, an address as --report-uri
+    /// writes it, or file:PATH. By default every server of this user is asked, and for root those of all users
     #[arg(long = "in", value_name = "NAME|PID|ADDRESS", env = "INSTANTON_IN", hide_env_values = true)]
     inside: Option<String>,
 }

@@ -122,13 +122,14 @@ fn show_jobs(options: &Ps, servers: Vec<Server>) -> Result<u8> {
         return out::refuse(NOTHING, code);
     }
     told.iter().for_each(|server| complain(&server.server, server.error.as_deref()));
-    let text = if options.ranks { ranks_table(&told) } else { jobs_table(&told) };
-    out::write(&text)?;
+    if code == 0 {
+        out::write(&if options.ranks { ranks_table(&told) } else { jobs_table(&told) })?;
+    }
     Ok(code)
 }
 
 /// A line for where there is no server.
-pub const NOTHING: &str = "nothing runs that lets tools in; `instanton run` or `instanton up` begins something";
+pub const NOTHING: &str = "no server lets tools in; `instanton run` and `instanton up` start one";
 
 /// Says why a server tells nothing, where it does not.
 pub fn complain(server: &Server, error: Option<&str>) {

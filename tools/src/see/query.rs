@@ -20,13 +20,13 @@ pub struct Ask {
     /// Keys to ask for: PMIX_QUERY_NAMESPACES, QUERY_NAMESPACES, pmix.qry.ns, or a key that a rank has put
     #[arg(value_name = "KEY", required_unless_present = "keys")]
     wanted: Vec<String>,
-    /// Job or rank that the question is about: NAMESPACE, NAMESPACE:RANK, or the number of a job instead of its namespace
+    /// Job or rank that the query is about: NAMESPACE, NAMESPACE:RANK, or the number of a job in place of its namespace
     #[arg(long = "for", value_name = "PROC")]
     about: Option<String>,
-    /// Qualifier of the question, by its key; without a value, true
+    /// Qualifier of the query, by its key; its value is true unless one is given
     #[arg(long = "with", value_name = "KEY[=VALUE]")]
     qualifiers: Vec<String>,
-    /// Node of a run of several whose server is asked alone: its name, or its number from 0
+    /// Ask only the server of this node of a run: its name, or its number from 0
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
     #[command(flatten)]

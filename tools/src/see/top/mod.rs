@@ -41,13 +41,13 @@ const PAGE: i32 = 10;
 pub struct Top {
     #[command(flatten)]
     from: From,
-    /// Seconds between two looks
+    /// Seconds between two samples
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
-    /// End after so many looks; without a terminal one, unless it is said
+    /// End after N samples; without a terminal the default is 1
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
-    /// Print JSON, a line for each look, as docs/SCHEMAS.md describes it
+    /// Print JSON, a line for each sample, as docs/SCHEMAS.md describes it
     #[arg(long)]
     json: bool,
 }

@@ -158,7 +158,7 @@ fn nothing_a_dead_server_and_the_keys_are_said_in_words() {
     let lines = screen(&State::default(), (80, 24));
     assert_eq!(lines[2], "asking ...");
     let empty = state([Vec::new(), Vec::new()]);
-    assert!(screen(&empty, (80, 24))[2].starts_with("nothing runs that lets tools in"));
+    assert!(screen(&empty, (80, 24))[2].starts_with("no server lets tools in"));
     let dead = ServerSample {
         error: Some("no answer within 5 s".into()),
         jobs: Vec::new(),

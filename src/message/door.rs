@@ -208,6 +208,13 @@ pub struct Ready {
 pub trait Door: Send {
     /// One of the door's own tokens is ready.
     fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers);
+    /// A process has ended. What it has sent is handed on, be it at the door still, and then its connections end as if
+    /// it had closed them, though a child of it may hold them open. Returns whether there is such a connection; false
+    /// also from a door that hears nobody out.
+    fn hear_out(&mut self, proc: &Proc, callers: &mut dyn Callers) -> bool {
+        let _ = (proc, callers);
+        false
+    }
     /// Sends to a peer, or queues what the peer does not take now.
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers);
     /// Returns the time at which the door wants to be called again though nothing is ready.

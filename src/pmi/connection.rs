@@ -8,6 +8,7 @@ use super::version::Version;
 use super::words::{BadWords, LENGTH, LONGEST, length};
 use crate::account::Account;
 use crate::data::Proc;
+use crate::sys::queue;
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
 use crate::transport::output::{Flush, Full, Output};
 use crate::transport::turns::Place;
@@ -62,6 +63,10 @@ pub struct Connection {
     pub is_busy: bool,
     /// True if its other end is closed: nothing comes after what is here.
     pub has_ended: bool,
+    /// Bytes that are still to be read of a process that has ended, though another may hold its end open.
+    rest: Option<usize>,
+    /// True if nobody reads at the other end.
+    is_deaf: bool,
     /// True if its poll registration asks for writability.
     pub wants_write: bool,
     pub input: Input,
@@ -80,6 +85,8 @@ impl Connection {
             place: Place::default(),
             is_busy: false,
             has_ended: false,
+            rest: None,
+            is_deaf: false,
             wants_write: false,
             input: Input::default(),
             account: Account::unlimited(),
@@ -90,11 +97,38 @@ impl Connection {
 
     /// Reads what has come, a message's worth at most; see [`Input::fill`].
     pub fn fill(&mut self, scratch: &mut [u8; CHUNK], to_end: bool) -> io::Result<Fill> {
-        self.input.fill(scratch, LONGEST, to_end, |into| self.stream.read(into))
+        let (stream, rest) = (&mut self.stream, &mut self.rest);
+        let filled = self.input.fill(scratch, LONGEST, to_end, |into| {
+            let read = stream.read(into)?;
+            *rest = rest.map(|rest| rest.saturating_sub(read));
+            Ok(read)
+        });
+        self.has_ended |= self.rest == Some(0);
+        filled
+    }
+
+    /// Its process has ended: what has come is all that does.
+    pub fn hear_out(&mut self) {
+        let rest = *self.rest.get_or_insert_with(|| queue::readable(&self.stream).unwrap_or(0));
+        self.has_ended |= rest == 0;
+    }
+
+    /// Returns whether something has come that was not handed on.
+    pub fn has_more(&self) -> bool {
+        !self.input.waiting().is_empty() || queue::readable(&self.stream).is_ok_and(|bytes| bytes > 0)
+    }
+
+    /// Nobody reads at the other end any more. What was written there before is still heard.
+    pub fn deafen(&mut self) {
+        self.is_deaf = true;
+        self.output = Output::new();
     }
 
     /// Queues a message.
     pub fn push(&mut self, bytes: Vec<u8>) -> Result<(), Breach> {
+        if self.is_deaf {
+            return Ok(());
+        }
         self.output.check()?;
         Ok(self.output.push(bytes, (), Some(&self.account))?)
     }

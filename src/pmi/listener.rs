@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use mio::net::UnixListener;
 use mio::{Interest, Registry, Token};
 
-use super::connection::{Breach, Connection, Stage, next_frame, next_line};
+use super::connection::{Breach, Connection, Seat, Stage, next_frame, next_line};
 use super::conversation::{Conversation, Step};
 use super::version::Version;
 use super::words::{LONGEST, Words};
 use super::{mapping, seat};
 use crate::account::Account;
-use crate::data::{Key, Nspace};
+use crate::data::{Key, Nspace, Proc};
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, JobInformation, Left};
 use crate::message::door::{Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
@@ -103,6 +103,30 @@ impl PmiListener {
         }
     }
 
+    /// Takes in everybody who has come, and the seats that are named.
+    fn take_in_all(&mut self, callers: &mut dyn Callers) {
+        loop {
+            let last = self.last;
+            self.accept(callers);
+            let come = self.last - last;
+            if come < ACCEPTED_PER_TURN as u64 {
+                break;
+            }
+        }
+        let unknown = |(id, connection): (&u64, &Connection)| matches!(connection.stage, Stage::Unknown).then_some(*id);
+        for id in self.connections.iter().filter_map(unknown).collect::<Vec<_>>() {
+            self.read(id, true, callers);
+        }
+    }
+
+    /// The connections of a process.
+    fn seated_as(&self, proc: &Proc) -> Vec<u64> {
+        let is_theirs = |seat: &Seat| seat.0.rank == proc.rank && seat.0.nspace == proc.nspace;
+        let theirs =
+            |(id, connection): (&u64, &Connection)| connection.seat.as_ref().is_some_and(is_theirs).then_some(*id);
+        self.connections.iter().filter_map(theirs).collect()
+    }
+
     fn take_in(&mut self, mut connection: Connection, callers: &mut dyn Callers) {
         self.last += 1;
         let id = self.last;
@@ -152,7 +176,7 @@ impl PmiListener {
             match connection.fill(&mut self.scratch, to_end) {
                 Ok(filled) => {
                     has_more = filled == Fill::More;
-                    connection.has_ended = filled == Fill::Closed;
+                    connection.has_ended |= filled == Fill::Closed;
                     let waiting = connection.input.waiting().len();
                     was_full = waiting >= LONGEST;
                     let bytes = waiting.saturating_sub(before);
@@ -195,7 +219,7 @@ impl PmiListener {
             if has_begun && begin.elapsed() >= TURN {
                 return Ok(false);
             }
-            let Connection { stage, seat, input, account, unasked, .. } = connection;
+            let Connection { stage, seat, input, account, unasked, has_ended, .. } = connection;
             let step = match stage {
                 Stage::Asking(_) => return Ok(true),
                 Stage::Unknown => {
@@ -230,7 +254,8 @@ impl PmiListener {
                 Stage::In(conversation) => {
                     let before = input.waiting().len();
                     let is_abort = input.waiting().starts_with(b"cmd=abort");
-                    if conversation.is_waiting() && !is_abort {
+                    // Who is gone waits for no answer.
+                    if conversation.is_waiting() && !is_abort && !*has_ended {
                         return Ok(true);
                     }
                     let read = match conversation.version() {
@@ -332,7 +357,9 @@ impl PmiListener {
         let waits = match connection.flush() {
             Ok(waits) => waits,
             Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                return self.close(id, Left::Closed, callers);
+                connection.deafen();
+                self.go_on(id);
+                return;
             }
             Err(e) => return self.cut(id, &e.into(), callers),
         };
@@ -461,13 +488,31 @@ impl Door for PmiListener {
             self.write(id, callers);
         }
         // Nothing of it is read before it is let in, and this is not said a second time.
-        let asks = |connection: &Connection| matches!(connection.stage, Stage::Asking(_));
+        let asks = |connection: &Connection| matches!(connection.stage, Stage::Asking(_)) && !connection.has_more();
         if ready.ended && self.connections.get(&id).is_some_and(asks) {
             return self.close(id, Left::Closed, callers);
         }
         if ready.readable {
             self.turn(id, ready.ended, callers);
         }
+    }
+
+    fn hear_out(&mut self, proc: &Proc, callers: &mut dyn Callers) -> bool {
+        let mut theirs = self.seated_as(proc);
+        if theirs.is_empty() {
+            self.take_in_all(callers);
+            theirs = self.seated_as(proc);
+        }
+        for id in &theirs {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            connection.hear_out();
+            match connection.stage {
+                Stage::Unknown | Stage::Seated => self.read(*id, true, callers),
+                Stage::Asking(_) => {}
+                Stage::In(_) => self.go_on(*id),
+            }
+        }
+        !theirs.is_empty()
     }
 
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {

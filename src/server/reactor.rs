@@ -169,10 +169,25 @@ impl Reactor {
         self.doors[door].also_spent(begin.elapsed());
     }
 
+    /// Has the doors hear those out of whose end the host has told.
+    fn hear_out(&mut self) {
+        while let Some((proc, done)) = self.router.last_words.next() {
+            let mut speaks = false;
+            for door in &mut self.doors {
+                speaks |= door.hear_out(&proc, &mut self.router);
+            }
+            // Those who have come only now are let in.
+            self.router.drain();
+            self.router.has_died(proc, done, speaks);
+            self.router.drain();
+        }
+    }
+
     /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the
     /// callbacks have their turn.
     fn deliver(&mut self) {
         self.router.drain();
+        self.hear_out();
         while !self.router.cx.outbox.is_empty() {
             for (peer, message) in std::mem::take(&mut self.router.cx.outbox) {
                 match self.doors.get_mut(usize::from(peer.door)) {

@@ -77,11 +77,17 @@ impl Server {
 
     /// The host's word that a process has ended, for those that the kernel does not show to the server.
     pub fn client_died(&self, proc: &Proc) {
-        let proc = proc.clone();
         // A server that has ended waits for nobody.
-        let _ = self.mailbox.post(move |router| {
-            router.client_died(&proc);
-            router.process_left(&proc.nspace);
-        });
+        let _ = self.hear_out(proc).then(|_| ());
+    }
+
+    /// The same, with a result that comes once everything is carried out that the process has sent before its end: an
+    /// abort has reached the host by then.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn hear_out(&self, proc: &Proc) -> Pending<(), Status> {
+        let proc = proc.clone();
+        self.post(move |router, done| router.last_words.has_died(proc, done))
     }
 }

@@ -17,6 +17,20 @@ pub fn unread(socket: &impl AsFd) -> io::Result<usize> {
     Ok(usize::try_from(bytes).unwrap_or(0).saturating_sub(1))
 }
 
+/// Bytes that wait to be read here (`FIONREAD`).
+///
+/// # Errors
+/// The kernel's.
+pub fn readable(socket: &impl AsFd) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: FIONREAD writes one int, and `bytes` is one.
+    let rc = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +43,7 @@ mod tests {
         assert_eq!(unread(&here).unwrap(), 0);
         here.write_all(b"abc").unwrap();
         assert!(unread(&here).unwrap() > 0);
+        assert_eq!((readable(&here).unwrap(), readable(&there).unwrap()), (0, 3));
         there.read_exact(&mut [0; 3]).unwrap();
         assert_eq!(unread(&here).unwrap(), 0);
     }

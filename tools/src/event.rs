@@ -68,6 +68,8 @@ pub enum Event {
     Waits,
     /// A child has ended, which is still to be taken: a rank, or an orphan that we were given.
     Ended(Pid),
+    /// A rank that has ended is heard out: what it has sent before its end was told before this.
+    HeardOut(Proc),
     /// No child is left.
     Childless,
     /// The user has sent a signal.

@@ -24,6 +24,8 @@ use crate::ties::{Connections, Tells};
 struct Process {
     pid: Option<Pid>,
     end: Option<End>,
+    /// It was reaped, and its server has not carried out all that it has sent.
+    is_heard_out: bool,
     /// Between Init and Finalize.
     is_initialised: bool,
     /// Its end was asked for, and is no failure.
@@ -73,6 +75,8 @@ pub struct ProcessEnd {
     pub is_initialised: bool,
     /// True if its end had been asked for.
     pub is_dismissed: bool,
+    /// True if it has called Init at least once.
+    pub has_come: bool,
 }
 
 impl ProcessEnd {
@@ -203,15 +207,15 @@ impl Jobs {
         !self.by_pid.is_empty()
     }
 
-    /// Returns whether some process is to be started anew.
+    /// Returns whether some process is to be started anew, or heard out.
     pub fn anybody_is_awaited(&self) -> bool {
-        self.live.values().any(|live| live.ranks.iter().any(|process| process.is_awaited))
+        self.live.values().any(|live| live.ranks.iter().any(Process::is_awaited))
     }
 
     /// Returns whether nobody of a job runs, or will.
     pub fn is_over(&self, number: u32) -> bool {
         let runs = || self.by_pid.values().any(|(job, _)| *job == number);
-        let is_awaited = |live: &LiveJob| live.ranks.iter().any(|process| process.is_awaited);
+        let is_awaited = |live: &LiveJob| live.ranks.iter().any(Process::is_awaited);
         !runs() && !self.live.get(&number).is_some_and(is_awaited)
     }
 
@@ -237,16 +241,26 @@ impl Jobs {
         process.pid
     }
 
-    /// A process has ended; none of ours if it is an orphan that we were given.
-    pub fn ended(&mut self, pid: Pid, end: End) -> Option<ProcessEnd> {
+    /// A process was reaped; none of ours if it is an orphan that we were given. It is to be heard out before its end
+    /// is [told](Self::ended).
+    pub fn reaped(&mut self, pid: Pid, end: End) -> Option<(&Job, Proc)> {
         let (number, rank) = self.by_pid.remove(&pid)?;
-        let who = self.who(number, rank);
         let live = self.live.get_mut(&number)?;
         let process = &mut live.ranks[rank as usize];
-        process.end = Some(end);
-        let (is_initialised, is_dismissed) = (process.is_initialised, process.is_dismissed);
-        let proc = live.job.proc(rank);
-        Some(ProcessEnd { proc, who, end, is_initialised, is_dismissed })
+        (process.end, process.is_heard_out) = (Some(end), true);
+        Some((&live.job, live.job.proc(rank)))
+    }
+
+    /// The end of a process that was reaped and is heard out.
+    pub fn ended(&mut self, proc: &Proc) -> Option<ProcessEnd> {
+        let (number, rank) = (self.number(&proc.nspace)?, proc.rank.0);
+        let who = self.who(number, rank);
+        let live = self.live.get_mut(&number)?;
+        let process = live.ranks.get_mut(rank as usize)?;
+        process.is_heard_out = false;
+        let end = process.end?;
+        let Process { is_initialised, is_dismissed, has_come, .. } = *process;
+        Some(ProcessEnd { proc: proc.clone(), who, end, is_initialised, is_dismissed, has_come })
     }
 
     /// Decides upon a process that has failed. One that is to be started anew is awaited from here on.
@@ -437,6 +451,13 @@ impl Jobs {
     }
 }
 
+impl Process {
+    /// Returns whether its job is not over though it does not run.
+    fn is_awaited(&self) -> bool {
+        self.is_awaited || self.is_heard_out
+    }
+}
+
 impl LiveJob {
     /// Returns the end of the job as a whole: that of the first of its ranks that did not end well.
     pub fn status(&self) -> Status {
@@ -494,6 +515,11 @@ mod tests {
         jobs
     }
 
+    fn ended(jobs: &mut Jobs, pid: i32, end: End) -> Option<ProcessEnd> {
+        let proc = jobs.reaped(Pid::from_raw(pid), end)?.1;
+        jobs.ended(&proc)
+    }
+
     fn all_of(jobs: &Jobs, job: u32) -> Proc {
         Proc::new(jobs.get(job).unwrap().job.nspace.clone(), Rank::WILDCARD)
     }
@@ -513,17 +539,27 @@ mod tests {
     fn a_job_is_over_with_its_last_process() {
         let mut jobs = jobs();
         assert_eq!(jobs.next(3), Some((3, 3)));
-        jobs.ended(Pid::from_raw(10), End::Code(0)).unwrap();
+        ended(&mut jobs, 10, End::Code(0)).unwrap();
         assert!(!jobs.is_over(1) && !jobs.is_over(2));
-        let child = jobs.ended(Pid::from_raw(20), End::Code(3)).unwrap();
+        let child = ended(&mut jobs, 20, End::Code(3)).unwrap();
         assert!(jobs.is_over(2) && child.is_failure());
         assert_eq!((child.status(), child.who.job, child.is_dismissed), (Status::ERR_EXIT_NONZERO_TERM, 2, false));
         assert_eq!(jobs.forget(2).unwrap().status(), Status::ERR_JOB_NON_ZERO_TERM);
         assert_eq!(jobs.next(3), Some((3, 2)), "numbers of jobs are not used again, places on the node are");
-        assert!(jobs.ended(Pid::from_raw(12), End::Code(0)).is_none(), "an orphan");
-        assert!(!jobs.ended(Pid::from_raw(11), End::Code(0)).unwrap().is_failure() && jobs.is_over(1));
+        assert!(ended(&mut jobs, 12, End::Code(0)).is_none(), "an orphan");
+        assert!(!ended(&mut jobs, 11, End::Code(0)).unwrap().is_failure() && jobs.is_over(1));
         assert!(jobs.forget(1).is_none() && jobs.get(1).is_some());
         assert_eq!(jobs.next(MOST_RANKS), None);
+    }
+
+    #[test]
+    fn a_job_is_not_over_before_its_last_process_is_heard_out() {
+        let mut jobs = jobs();
+        let (_, proc) = jobs.reaped(Pid::from_raw(20), End::Code(0)).unwrap();
+        assert!(!jobs.is_over(2) && jobs.anybody_is_awaited());
+        jobs.set_initialised(&proc, true);
+        assert!(jobs.ended(&proc).unwrap().is_failure(), "its Init was heard after its end");
+        assert!(jobs.is_over(2) && !jobs.anybody_is_awaited());
     }
 
     #[test]
@@ -531,7 +567,7 @@ mod tests {
         let mut jobs = jobs();
         let second = jobs.get(2).unwrap().job.proc(0);
         jobs.set_initialised(&second, true);
-        assert!(jobs.ended(Pid::from_raw(20), End::Code(0)).unwrap().is_initialised);
+        assert!(ended(&mut jobs, 20, End::Code(0)).unwrap().is_initialised);
         assert_eq!(jobs.get(2).unwrap().status(), Status::ERR_JOB_TERM_WO_SYNC);
         assert_eq!(jobs.late(1).len(), 2);
         assert_eq!(jobs.get(1).unwrap().status(), Status::ERR_TIMEOUT);
@@ -542,7 +578,7 @@ mod tests {
     fn who_was_dismissed_has_not_failed() {
         let mut jobs = jobs();
         jobs.dismiss(&[Pid::from_raw(20)]);
-        assert!(jobs.ended(Pid::from_raw(20), End::Signal(9)).unwrap().is_dismissed);
+        assert!(ended(&mut jobs, 20, End::Signal(9)).unwrap().is_dismissed);
         assert!(jobs.get(2).unwrap().is_dismissed() && !jobs.get(1).unwrap().is_dismissed());
         assert_eq!(jobs.get(2).unwrap().status(), Status::ERR_JOB_KILLED_BY_CMD);
         assert_eq!(jobs.get(2).unwrap().table().next().unwrap().state, PROC_STATE_KILLED_BY_CMD);

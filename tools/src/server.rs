@@ -331,20 +331,24 @@ impl Pmix {
         }
     }
 
-    /// A rank's process has ended.
-    pub fn rank_ended(&self, job: &Job, proc: &Proc) {
-        self.published.process_ended(proc);
-        self.credentials.process_ended(proc);
+    /// A rank's process has ended. Calls `done` once everything that it has sent before is carried out, or its server is
+    /// lost.
+    pub fn hear_out(&self, job: &Job, proc: &Proc, done: impl FnOnce() + Clone + Send + 'static) {
         match self.elsewhere(job.node_of(proc.rank.0)) {
-            Some((hub, node)) => hub.tell(node, Call::Died(proc.clone())),
-            None => self.server.client_died(proc),
+            Some((hub, node)) => hub.ask(node, Call::Died(proc.clone()), move |_| done()),
+            None => {
+                let heard = done.clone();
+                if self.server.hear_out(proc).then(move |_| heard()).is_err() {
+                    done();
+                }
+            }
         }
     }
 
-    /// A tool is gone: it waits for no published data.
-    pub fn tool_gone(&self, tool: &Proc) {
-        self.published.process_ended(tool);
-        self.credentials.process_ended(tool);
+    /// A rank or a tool is gone: it waits for no published data.
+    pub fn gone(&self, proc: &Proc) {
+        self.published.process_ended(proc);
+        self.credentials.process_ended(proc);
     }
 
     /// All processes of a job have been started, and its parent wants to hear of that.

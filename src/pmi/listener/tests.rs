@@ -263,6 +263,65 @@ fn what_was_said_before_the_end_is_heard() {
     assert_eq!(visit.left(), [Left::Closed]);
 }
 
+/// An abort is the last that was asked, and the connection is gone.
+fn assert_aborts(visit: &Visit) {
+    let last = visit.notes.asked.last();
+    assert!(matches!(last, Some((_, _, Request::Abort { status: 3, .. }))), "{last:?}");
+    assert_eq!((visit.is_there(), visit.left()), (false, vec![Left::Closed]));
+}
+
+#[test]
+fn what_was_said_before_the_end_is_heard_though_it_was_not_let_in() {
+    let mut visit = Visit::seated();
+    visit.say(INIT_1);
+    visit.peer.write_all(b"cmd=abort exitcode=3\n").unwrap();
+    // The answer to its Init finds nobody who reads.
+    let (none, _) = UnixStream::pair().unwrap();
+    drop(std::mem::replace(&mut visit.peer, none));
+    visit.door.ready(visit.connection, Ready { ended: true, ..READY }, &mut visit.notes);
+    visit.admit();
+    assert_aborts(&visit);
+}
+
+#[test]
+fn what_comes_behind_a_request_that_waits_is_heard_at_the_end() {
+    let mut visit = Visit::admitted(1);
+    visit.peer.write_all(b"cmd=barrier_in\ncmd=put kvsname=job key=a value=b\ncmd=abort exitcode=3\n").unwrap();
+    visit.end();
+    assert_aborts(&visit);
+}
+
+#[test]
+fn a_process_that_has_ended_is_heard_out_though_another_holds_its_connection() {
+    let mut visit = Visit::admitted(1);
+    visit.peer.write_all(b"cmd=abort exitcode=3\n").unwrap();
+    assert!(!visit.door.hear_out(&Proc::new(nspace(), Rank(0)), &mut visit.notes), "it is another's");
+    assert!(visit.door.hear_out(&proc(), &mut visit.notes));
+    // What comes after it has ended is another's.
+    visit.peer.write_all(b"cmd=get_appnum\n").unwrap();
+    visit.go_on();
+    assert_aborts(&visit);
+
+    let mut silent = Visit::admitted(1);
+    assert!(silent.door.hear_out(&proc(), &mut silent.notes));
+    silent.go_on();
+    assert!(!silent.is_there() && silent.notes.asked.is_empty());
+    assert!(!silent.door.hear_out(&proc(), &mut silent.notes));
+}
+
+#[test]
+fn a_process_that_has_ended_is_heard_out_though_nobody_has_taken_it_in() {
+    let mut visit = Visit::unknown();
+    visit.peer.write_all(&[&seat::line(&proc(), &TOKEN)[..], INIT_1, b"cmd=abort exitcode=3\n"].concat()).unwrap();
+    assert!(visit.door.hear_out(&proc(), &mut visit.notes));
+    visit.admit();
+    assert_aborts(&visit);
+
+    let mut silent = Visit::seated();
+    assert!(silent.door.hear_out(&proc(), &mut silent.notes));
+    assert!(!silent.is_there() && silent.left().is_empty(), "the server knows nothing of it");
+}
+
 #[test]
 fn lines_of_a_spawn_are_charged_and_one_without_room_is_refused() {
     let mut visit = Visit::admitted(1);

@@ -33,6 +33,8 @@ impl Router {
         let Some(client) = self.jobs.client_mut(&proc).filter(|client| client.peer == Some(peer)) else { return };
         client.peer = None;
         match client.phase {
+            // The host knows, and it ends as the host has said.
+            _ if self.last_words.is_speaking(&proc) => {}
             _ if client.is_tool => {
                 if client.phase == Phase::Joined {
                     self.lost(&proc, Status::ERR_LOST_CONNECTION);

@@ -59,11 +59,14 @@ macro_rules! below {
 mod bounds;
 mod collective;
 mod ends;
+mod last_words;
 mod left;
 mod lifecycle;
 mod notify;
 mod query;
 mod segments;
+
+use last_words::LastWords;
 
 pub(in crate::server) struct Router {
     pub(in crate::server) cx: Ctx,
@@ -87,6 +90,7 @@ pub(in crate::server) struct Router {
     pub(in crate::server) host_support: HostSupport,
     pub(in crate::server) cleanups: Cleanups,
     pub(in crate::server) program: Program,
+    pub(in crate::server) last_words: LastWords,
 }
 
 impl Router {
@@ -114,6 +118,7 @@ impl Router {
             host_support: HostSupport::default(),
             cleanups: Cleanups::default(),
             program: Program::default(),
+            last_words: LastWords::default(),
         }
     }
 
@@ -168,6 +173,15 @@ impl Router {
 
     /// Acts on what the steps before mean to other rooms, in order, until there is nothing left.
     pub(in crate::server) fn drain(&mut self) {
+        loop {
+            self.drain_effects();
+            if !self.end_the_silent() {
+                return;
+            }
+        }
+    }
+
+    fn drain_effects(&mut self) {
         while let Some(effect) = self.cx.next_effect() {
             match effect {
                 Effect::Returned(ticket) => self.redeem(ticket),

@@ -98,7 +98,7 @@ impl Running {
 
     /// A tool is gone.
     pub(super) fn tool_gone(&mut self, tool: &Proc, leave: Leave, pmix: &Pmix) {
-        pmix.tool_gone(tool);
+        pmix.gone(tool);
         self.allocations.process_ended(tool);
         self.streams.inputs.ended(tool);
         self.starter_gone(tool, pmix);

@@ -1,5 +1,6 @@
 //! Ends of processes: each is taken, told to whoever has to know, and counted for the run or the caller that its job is
 //! of.
+use instanton::data::Proc;
 use instanton::internal::sys::process::take_child;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -12,6 +13,7 @@ use crate::outcome::End;
 use crate::say::say;
 use crate::server::Pmix;
 use crate::signals;
+use crate::strangers::Stranger;
 
 impl Running {
     /// Takes a child that has ended, unless its birth has failed and the starting thread has; its number may be
@@ -20,29 +22,40 @@ impl Running {
         let strangers = self.strangers(self.jobs.root_of(pid)).clone();
         let stranger = strangers.leaves(pid);
         if let Ok(Some((_, status))) = take_child(Some(pid.as_raw())) {
-            if let (Some(stranger), Some(_)) = (stranger, status.code()) {
-                strangers.exited(stranger);
-            }
             self.asked.remove(&pid);
             self.condemned.iter_mut().for_each(|condemned| condemned.pids.retain(|other| *other != pid));
             self.condemned.retain(|condemned| !condemned.pids.is_empty());
             self.callers.values_mut().for_each(|caller| _ = caller.asked.remove(&pid));
-            self.ended(pid, End::of(status), pmix);
+            let stranger = stranger.filter(|_| status.code().is_some());
+            self.reaped(pid, End::of(status), stranger, pmix);
         }
         let _ = self.taken.send(());
     }
 
-    fn ended(&mut self, pid: Pid, end: End, pmix: &Pmix) {
-        let Some(ended) = self.jobs.ended(pid, end) else { return self.node_ended(pid, end, pmix) };
+    /// A process was reaped. What it has sent before, an abort among it, is told by events, and its end is told behind
+    /// them.
+    fn reaped(&mut self, pid: Pid, end: End, stranger: Option<Stranger>, pmix: &Pmix) {
+        let Some((job, proc)) = self.jobs.reaped(pid, end) else { return self.node_ended(pid, end, pmix) };
+        self.leaving_strangers.extend(stranger.map(|stranger| (proc.clone(), stranger)));
+        let events = self.events.clone();
+        // The launcher hears nothing any more once it ends.
+        pmix.hear_out(job, &proc.clone(), move || drop(events.send(Event::HeardOut(proc))));
+    }
+
+    /// A process that has ended is heard out.
+    pub(super) fn ended(&mut self, proc: &Proc, pmix: &Pmix) {
+        let Some(ended) = self.jobs.ended(proc) else { return };
+        let end = ended.end;
         tracing::info!(target: "run", of = %ended.proc, who = %ended.who, end = ?end, "a rank has ended");
         if ended.is_initialised {
             pmix.left_without_a_word(&ended.proc, self.jobs.connected(ended.who.job));
         }
         let number = ended.who.job;
         let root = self.jobs.root(number);
-        if let Some(live) = self.jobs.get(number) {
-            pmix.rank_ended(&live.job, &ended.proc);
+        if let Some(stranger) = self.leaving_strangers.remove(&ended.proc).filter(|_| !ended.has_come) {
+            self.strangers(root).exited(stranger);
         }
+        pmix.gone(&ended.proc);
         self.allocations.process_ended(&ended.proc);
         self.streams.inputs.ended(&ended.proc);
         self.starter_gone(&ended.proc, pmix);

@@ -6,7 +6,7 @@
 //! A run goes through its [stages](super::stage) with all its [jobs](crate::jobs) together; it lasts as long as any of them.
 //!
 //! When no child is left, nobody can write any more: output is forwarded to its end, and that is the job's end.
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +35,7 @@ use crate::outcome::Outcome;
 use crate::output::{OutputReceiver, OutputSender, Sink};
 use crate::record::Record;
 use crate::server::Pmix;
+use crate::strangers::Stranger;
 use crate::streams::Streams;
 use crate::threads::start_thread;
 use crate::ties::Tells;
@@ -81,6 +82,8 @@ pub(super) struct Running {
     pub(super) is_up: bool,
     /// Callers by the numbers of their jobs.
     pub(super) callers: BTreeMap<u32, Caller>,
+    /// Ranks that have exited, may be strangers, and are heard out.
+    pub(super) leaving_strangers: HashMap<Proc, Stranger>,
     /// Time at which callers that do not read their output are left to themselves.
     pub(super) parting: Option<Instant>,
     /// Number of jobs that are over and that the server has not forgotten yet.
@@ -136,6 +139,7 @@ impl Running {
             reports_separately: run.survival.reports_separately(),
             is_up: false,
             callers: BTreeMap::new(),
+            leaving_strangers: HashMap::new(),
             parting: None,
             leaving: 0,
             record,
@@ -286,6 +290,7 @@ impl Running {
             };
             match event {
                 Ok(Event::Ended(pid)) => self.take_child(pid, pmix),
+                Ok(Event::HeardOut(proc)) => self.ended(&proc, pmix),
                 Ok(Event::GuardianGone) => {
                     self.outcome.guardian_gone();
                     return family::end();
@@ -352,6 +357,7 @@ impl Running {
             Event::CallerPrinted(id, result) => self.caller_printed(id, result),
             Event::Forgotten => self.leaving -= 1,
             Event::Ended(_)
+            | Event::HeardOut(_)
             | Event::Visit(_)
             | Event::CallerSignal(..)
             | Event::CallerGone(_)

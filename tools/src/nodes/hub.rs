@@ -164,10 +164,11 @@ impl Hub {
         .collect()
     }
 
-    /// Calls a node's server.
-    pub fn tell(&self, node: usize, call: Call) {
-        if let Ok(link) = self.link(node) {
-            link.ask(call, |_| ());
+    /// Calls a node's server, and has `take` called with the answer.
+    pub fn ask(&self, node: usize, call: Call, take: impl FnOnce(Result<Given, Status>) + Send + 'static) {
+        match self.link(node) {
+            Ok(link) => link.ask(call, take),
+            Err(status) => take(Err(status)),
         }
     }
 

@@ -116,11 +116,7 @@ fn serve(server: &Server, call: Call, reply: Reply) {
             reply(result.map(|()| Given::Variables(all.collect())));
             Ok(())
         }
-        Call::Died(proc) => {
-            server.client_died(&proc);
-            reply(Ok(Given::Nothing));
-            Ok(())
-        }
+        Call::Died(proc) => server.hear_out(&proc).then(nothing(reply)),
         Call::Deregister(nspace) => server.deregister_nspace(&nspace).then(nothing(reply)),
         Call::Deliver { source, channels, bytes, infos } => {
             server.iof_deliver(&source, Channels(channels), &bytes, &infos).then(nothing(reply))

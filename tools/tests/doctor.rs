@@ -323,6 +323,7 @@ fn a_rank_that_waits_one_that_is_stopped_and_a_server_that_hangs() {
     let took = begin.elapsed();
     kill(Pid::from_raw(parent), Signal::SIGCONT).unwrap();
     report.assert_has("problem", "server.silent", &format!("process {}", job.pid()));
+    report.assert_has("problem", "server.silent", &format!("process {parent} (inst-launcher) is stopped by a signal"));
     // It ends by its own clock, in 10 s where there is a processor for it.
     assert!(took < DEADLINE, "{took:?}");
     job.send(Signal::SIGTERM);

@@ -78,8 +78,24 @@ fn ours(server: &Listed) -> Finding {
     let shown = format!("{name}, process {} ({})", server.pid, process::command(server.pid));
     match attach(named(server)) {
         Ok(()) => Finding::ok(SERVERS, "server.reached", format!("{shown} lets tools in"), ""),
+        Err(InitError::TimedOut) => silent(&shown, &server.name),
         Err(error) => refused(&shown, &error),
     }
+}
+
+/// A server that does not answer at its door: the process that listens there may be stopped.
+fn silent(shown: &str, door: &str) -> Finding {
+    let text = format!("{shown} does not answer within {PATIENCE:?}");
+    let stopped = process::listener(door).and_then(|pid| {
+        let (what, advice) = match process::state(pid)? {
+            'T' => ("is stopped by a signal", format!("kill -CONT {pid} lets it go on")),
+            't' => ("is held by a debugger", "let it go on in the debugger, or detach that".to_owned()),
+            _ => return None,
+        };
+        Some((format!("{text}: process {pid} ({}) {what}", process::command(pid)), advice))
+    });
+    let (text, advice) = stopped.unwrap_or_else(|| (text, SILENT.to_owned()));
+    Finding::problem(SERVERS, "server.silent", text, advice)
 }
 
 /// The attribute that names a server: by its address where its socket says it, else by its process.

@@ -36,6 +36,13 @@ pub struct Mapped {
     pub is_gone: bool,
 }
 
+/// The state of a process, as a letter: `T` where a signal has stopped it, `t` where a debugger holds it, `Z` where it has
+/// ended.
+pub fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
 /// The files that a process has mapped, each once.
 ///
 /// # Errors
@@ -67,6 +74,25 @@ pub fn sockets(pid: i32) -> Vec<u64> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
     links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
+}
+
+/// The inode of the socket that listens under an abstract name.
+pub fn listening(name: &str) -> Option<u64> {
+    let table = fs::read("/proc/net/unix").ok()?;
+    let table = String::from_utf8_lossy(&table);
+    let of = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let listens = fields.get(3).is_some_and(|flags| *flags == "00010000");
+        (listens && fields.get(7).and_then(|path| path.strip_prefix('@')) == Some(name))
+            .then(|| fields[6].parse().ok())?
+    };
+    table.lines().find_map(of)
+}
+
+/// The process that listens there, where it is seen from here.
+pub fn listener(name: &str) -> Option<i32> {
+    let inode = listening(name)?;
+    all().into_iter().find(|pid| sockets(*pid).contains(&inode))
 }
 
 /// A name that processes of one machine share only where they are in one namespace of a kind.

@@ -192,10 +192,11 @@ impl Rank {
 
     fn of_ours(&self, name: &str, address: &Address) -> Vec<Finding> {
         let shown = &self.shown;
-        let owner = listener(&address.abstract_name).map(|pid| format!("process {pid} ({})", process::command(pid)));
+        let owner =
+            process::listener(&address.abstract_name).map(|pid| format!("process {pid} ({})", process::command(pid)));
         let server = owner.clone().unwrap_or_else(|| format!("who listens at {}", address.abstract_name));
         let mut all = Vec::new();
-        if listening(&address.abstract_name).is_none() {
+        if process::listening(&address.abstract_name).is_none() {
             all.push(Finding::problem(
                 PROCESS,
                 "process.server",
@@ -248,13 +249,11 @@ impl Rank {
 
     /// A stopped process goes nowhere, whatever it waits for.
     fn stopped(&self) -> Option<Finding> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
-        let state = stat.rsplit_once(')')?.1.split_whitespace().next()?.to_owned();
         let pid = self.pid;
-        let (what, advice) = match state.as_str() {
-            "T" => ("is stopped by a signal", format!("kill -CONT {pid} lets it go on")),
-            "t" => ("is held by a debugger", "let it go on in the debugger, or detach that".into()),
-            "Z" => (
+        let (what, advice) = match process::state(pid)? {
+            'T' => ("is stopped by a signal", format!("kill -CONT {pid} lets it go on")),
+            't' => ("is held by a debugger", "let it go on in the debugger, or detach that".into()),
+            'Z' => (
                 "has ended, and its parent has not asked for its status",
                 "its parent is stopped or waits for something else: look at that".into(),
             ),
@@ -312,25 +311,6 @@ fn said_by(server: &Listed, nspace: &Nspace, rank: u32) -> Option<Waiting> {
     let _ = tool.finalize(&[Info::new(keys::TIMEOUT, 1u32)]);
     let report = answer.ok()?.1.iter().find_map(|info| WaitReport::from_value(&info.value))?;
     report.rows.into_iter().find(|row| row.ranks.contains(rank))
-}
-
-/// The inode of the socket that listens under an abstract name.
-fn listening(name: &str) -> Option<u64> {
-    let table = fs::read("/proc/net/unix").ok()?;
-    let table = String::from_utf8_lossy(&table);
-    let of = |line: &str| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let listens = fields.get(3).is_some_and(|flags| *flags == "00010000");
-        (listens && fields.get(7).and_then(|path| path.strip_prefix('@')) == Some(name))
-            .then(|| fields[6].parse().ok())?
-    };
-    table.lines().find_map(of)
-}
-
-/// The process that listens there, where it is seen from here.
-fn listener(name: &str) -> Option<i32> {
-    let inode = listening(name)?;
-    process::all().into_iter().find(|pid| process::sockets(*pid).contains(&inode))
 }
 
 /// Inodes of the connections to a port, in the network namespace of a process.

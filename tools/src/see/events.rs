@@ -68,15 +68,22 @@ pub fn run(options: &EventsOptions) -> Result<u8> {
     let is_named = options.from.named().is_some();
     let (tell, told) = mpsc::channel();
     let mut heard: Vec<Heard> = Vec::new();
+    let mut has_failed = false;
     for server in servers {
         match Heard::attach(server.clone(), heard.len(), &tell) {
             Ok(one) => heard.push(one),
             Err(Failure::NotOurs) if !is_named => {}
-            Err(failure) => say(&format!("{}: {}", server.words(), failure.words())),
+            Err(failure) => {
+                has_failed = true;
+                say(&format!("{}: {}", server.words(), failure.words()));
+            }
         }
     }
     // Each handler has one of its own.
     drop(tell);
+    if heard.is_empty() && has_failed {
+        return Ok(FAILURE);
+    }
     if heard.is_empty() {
         return refuse("no server lets tools in; see `instanton ps`", FAILURE);
     }

@@ -30,7 +30,7 @@ say = @printf '\n== %s\n' '$(1)'
 
 help: ## list what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target what; do \
-		printf '  make %-12s %s\n' "$$target" "$$what"; done
+		printf '  make %-13s %s\n' "$$target" "$$what"; done
 
 setup: ## install the compilers and the real MPI libraries that the rest needs
 	@scripts/setup "$(TARGET)/venv"

@@ -153,8 +153,7 @@ export! {
         }
     }
 
-    /// `pmix_boolean_t` and others are C enums: nothing to construct. The number of a process set's members
-    /// is the caller's business.
+    /// Returns whether a rank is that of a process, and no wildcard.
     fn PMIx_Rank_valid(rank: u32) -> bool {
         instanton::data::Rank(rank).is_process()
     }

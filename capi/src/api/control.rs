@@ -17,7 +17,8 @@ use crate::types::*;
 export! {
     after_init;
 
-    /// Controls processes, or registers what is to be cleaned up after them; none named means the own namespace.
+    /// Controls processes, or registers what is to be cleaned up after them; where none is named, those of the caller's
+    /// namespace.
     fn PMIx_Job_control(
         targets: *const pmix_proc_t, ntargets: usize, directives: *const pmix_info_t, ndirs: usize,
         results: *mut *mut pmix_info_t, nresults: *mut usize,

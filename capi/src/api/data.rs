@@ -382,7 +382,7 @@ export! {
         told(session::client()?.put(scope, key, value))
     }
 
-    /// Gives the server what was put.
+    /// Passes what was put to the server.
     fn PMIx_Commit() -> Outcome {
         told(session::client()?.commit())
     }
@@ -393,9 +393,9 @@ export! {
         told(session::client()?.store_internal(&proc, key, value))
     }
 
-    /// Looks a key up; without a key, everything known of a process. The value is the caller's to free, and what it
-    /// owns of a value that he has brought the room for (`PMIX_GET_STATIC_VALUES`); what he only wanted to look at is
-    /// the library's, and stays until the last Finalize (`PMIX_GET_POINTER_VALUES`).
+    /// Looks up a key; without a key, everything known of a process. The caller frees the value. With
+    /// `PMIX_GET_STATIC_VALUES` the value is written into the caller's memory, and the caller frees what it points to.
+    /// With `PMIX_GET_POINTER_VALUES` the value belongs to the library, and stays until the last Finalize.
     fn PMIx_Get(
         proc: *const pmix_proc_t, key: *const c_char, info: *const pmix_info_t, ninfo: usize,
         value: *mut *mut pmix_value_t,
@@ -408,7 +408,7 @@ export! {
         got
     }
 
-    /// Looks a key up without waiting. The value is `cbfunc`'s until it returns.
+    /// Looks up a key without waiting. The value is `cbfunc`'s until it returns.
     fn PMIx_Get_nb(
         proc: *const pmix_proc_t, key: *const c_char, info: *const pmix_info_t, ninfo: usize,
         cbfunc: Option<ValueFn>, cbdata: *mut c_void,

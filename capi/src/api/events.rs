@@ -26,7 +26,7 @@ export! {
         }
     }
 
-    /// Takes a handler back; without `cbfunc` the call waits until it is gone.
+    /// Removes a handler; without `cbfunc` the call waits until it is gone.
     fn PMIx_Deregister_event_handler(number: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
         callbacks::finish(session::client()?.deregister_event_handler(number), cbfunc, cbdata)
     }

@@ -13,7 +13,7 @@ use crate::types::*;
 export! {
     after_init;
 
-    /// Waits until all participants have come; none named means the own namespace.
+    /// Waits until all participants have come; where none is named, the processes of the caller's namespace.
     fn PMIx_Fence(procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize) -> Outcome {
         let client = session::client()?;
         match collects(info, ninfo).filter(|_| is_own_job(&client, procs, nprocs)) {
@@ -37,7 +37,7 @@ export! {
         told(client.fence(&procs, &info).then(callbacks::op(cbfunc, cbdata)))
     }
 
-    /// Asks the host to end processes; none named means the own namespace.
+    /// Asks the host to end processes; where none is named, those of the caller's namespace.
     fn PMIx_Abort(status: c_int, message: *const c_char, procs: *mut pmix_proc_t, nprocs: usize) -> Outcome {
         let procs: Vec<Proc> = many(procs, if procs.is_null() { 0 } else { nprocs })?;
         told(session::client()?.abort(status, alloc::c_bytes(message), &procs).wait())

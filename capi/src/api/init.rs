@@ -64,7 +64,8 @@ export! {
         entered.status.ok()
     }
 
-    /// Gives one Init back. Without any there is nothing to do; in a forked child there is what is its parent's.
+    /// Ends what one Init began; the last call leaves the job. Without an Init there is nothing to do. A forked child is
+    /// refused: what its parent has initialised is not its own.
     fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -> Outcome {
         if !session::is_inherited() {
             return Ok(());

@@ -395,7 +395,7 @@ export! {
         })
     }
 
-    /// Gives one init back; the last one ends the server of this process.
+    /// Ends what one init began; the last call ends the server of this process.
     fn PMIx_server_finalize() -> Outcome {
         give_back()?;
         session::leave(&[])

@@ -139,7 +139,7 @@ export! {
         told(session::client()?.connect_to(&procs, &info).then(callbacks::op(cbfunc, cbdata)))
     }
 
-    /// Ends a connect, and waits for all participants.
+    /// Ends the connection of processes that called Connect, and waits for all of them.
     fn PMIx_Disconnect(
         procs: *const pmix_proc_t, nprocs: usize, info: *const pmix_info_t, ninfo: usize,
     ) -> Outcome {

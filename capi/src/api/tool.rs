@@ -44,7 +44,7 @@ export! {
         Ok(())
     }
 
-    /// Gives one init back; the last one ends every connection. Without any there is nothing to do.
+    /// Ends what one init began; the last call ends every connection. Without an init there is nothing to do.
     fn PMIx_tool_finalize() -> Outcome {
         if !session::is_initialized() {
             return Ok(());

@@ -1,10 +1,12 @@
 //! Configuration of a server, and the errors of its start.
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::unistd::SysconfVar;
 
-use crate::data::{Info, InfoList, Nspace, Rank, Status, Text, keys};
+use super::stock_places::{StockInterfaces, StockPorts};
+use crate::data::{Nspace, Rank, Status, Text};
 
 /// Least of the limits of a job that nobody has set.
 const LEAST_JOB_MEMORY: u64 = 1 << 30;
@@ -57,6 +59,9 @@ pub struct ServerConfig {
     pub stock_clients: bool,
     /// Ports on which they are let in.
     pub stock_ports: StockPorts,
+    /// Interfaces on which those of other machines are let in, whose users munge vouches for; none by default, and
+    /// there is nothing that another machine could reach then.
+    pub stock_remote: Option<StockInterfaces>,
     /// True if processes that speak PMI-1 or PMI-2 are let in, whom their launcher connects; not by default.
     #[cfg(feature = "pmi")]
     pub pmi: bool,
@@ -90,6 +95,7 @@ impl Default for ServerConfig {
             get_patience: Duration::from_secs(2),
             stock_clients: std::env::var_os(STOCK_CLIENTS_VARIABLE).is_none_or(|value| value != "off"),
             stock_ports: StockPorts::default(),
+            stock_remote: None,
             #[cfg(feature = "pmi")]
             pmi: false,
             one_client: false,
@@ -161,6 +167,24 @@ pub enum ServerError {
         /// Error of the system.
         source: std::io::Error,
     },
+    /// The port for stock clients cannot be had at an address.
+    #[error("cannot listen for stock clients at {place}: {source}")]
+    Port {
+        /// The address and the port.
+        place: SocketAddr,
+        /// Error of the system.
+        source: std::io::Error,
+    },
+    /// A list of interfaces names what is not there.
+    #[error("{attribute}={value}: {reason}")]
+    Interfaces {
+        /// Attribute that has the list.
+        attribute: &'static str,
+        /// The list, or the part of it that is at fault.
+        value: String,
+        /// Reason why it will not do.
+        reason: &'static str,
+    },
     /// A variable of the environment holds something that it cannot.
     #[error("{variable}={value}: not an amount of memory, such as 134217728 or 128M")]
     Setting {
@@ -174,45 +198,6 @@ pub enum ServerError {
 impl From<ServerError> for Status {
     fn from(_: ServerError) -> Status {
         Status::ERR_INIT
-    }
-}
-
-/// Ports of the loopback interface on which processes that bring a stock library are let in. 0 stands for one that the
-/// kernel chooses. By default there is one on IPv4 alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StockPorts {
-    /// Port on IPv4, if there is one. Processes are sent there where there are both.
-    pub ipv4: Option<u16>,
-    /// Port on IPv6, if there is one.
-    pub ipv6: Option<u16>,
-}
-
-impl StockPorts {
-    /// Reads the attributes of an init: there is a port on IPv6 where it is asked for, or is the only way that is left.
-    ///
-    /// # Errors
-    /// `ERR_BAD_PARAM` for a port that is none.
-    pub fn asked_by(info: &[Info]) -> Result<Self, Status> {
-        let port = |key| {
-            let port = |info: &Info| info.value.as_i64().and_then(|port| u16::try_from(port).ok());
-            info.find(key).map(|info| port(info).ok_or(Status::ERR_BAD_PARAM)).transpose()
-        };
-        let is_disabled = |key| info.find(key).map(Info::is_true);
-        let without_ipv4 = is_disabled(keys::TCP_DISABLE_IPV4) == Some(true);
-        let ipv4 = port(keys::TCP_IPV4_PORT)?.or(Some(0)).filter(|_| !without_ipv4);
-        let ipv6 = match (port(keys::TCP_IPV6_PORT)?, is_disabled(keys::TCP_DISABLE_IPV6)) {
-            (_, Some(true)) => None,
-            (Some(port), _) => Some(port),
-            (None, Some(false)) => Some(0),
-            (None, None) => without_ipv4.then_some(0),
-        };
-        Ok(StockPorts { ipv4, ipv6 })
-    }
-}
-
-impl Default for StockPorts {
-    fn default() -> Self {
-        StockPorts { ipv4: Some(0), ipv6: None }
     }
 }
 
@@ -236,25 +221,6 @@ mod tests {
         assert_eq!(part_of(256 << 30), 16 << 30);
         assert_eq!(part_of(0), 1 << 30);
         assert!(memory_of_machine() > 0);
-    }
-
-    #[test]
-    fn ports_are_those_that_are_asked_for() {
-        let asked = |info: &[(&'static str, i64)]| {
-            let info: Vec<Info> = info.iter().map(|(key, n)| Info::new(*key, *n as i32)).collect();
-            StockPorts::asked_by(&info).map(|ports| (ports.ipv4, ports.ipv6))
-        };
-        let flag = |key, is_set| Info::new(key, is_set);
-        let flagged = |info: &[Info]| StockPorts::asked_by(info).map(|ports| (ports.ipv4, ports.ipv6));
-        assert_eq!(StockPorts::asked_by(&[]), Ok(StockPorts::default()));
-        assert_eq!(asked(&[(keys::TCP_IPV4_PORT, 4000), (keys::TCP_IPV6_PORT, 6000)]), Ok((Some(4000), Some(6000))));
-        assert_eq!(flagged(&[flag(keys::TCP_DISABLE_IPV6, false)]), Ok((Some(0), Some(0))));
-        assert_eq!(flagged(&[flag(keys::TCP_DISABLE_IPV4, true)]), Ok((None, Some(0))));
-        let neither = [keys::TCP_DISABLE_IPV4, keys::TCP_DISABLE_IPV6].map(|key| flag(key, true));
-        assert_eq!(flagged(&neither), Ok((None, None)));
-        for bad in [-1, 65536] {
-            assert_eq!(asked(&[(keys::TCP_IPV4_PORT, bad)]), Err(Status::ERR_BAD_PARAM));
-        }
     }
 
     #[test]

@@ -2,12 +2,11 @@
 //!
 //! It opens the sockets, says where they are, and writes the variables that lead a process to them. Everything else in
 //! the server sees a [`Door`] and nothing of what is behind it.
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-
 use mio::Registry;
 
-use super::config::{ServerConfig, ServerError, StockPorts};
+use super::config::{ServerConfig, ServerError};
 use super::fork_environment::{DoorVariables, EnvSink};
+use super::stock_places::StockPorts;
 use crate::control::address::{self, Address};
 use crate::control::bind::{self, PathSocket};
 use crate::control::listener::Listener;
@@ -17,8 +16,10 @@ use crate::data::Proc;
 use crate::message::door::Door;
 #[cfg(feature = "pmi")]
 use crate::pmi::{self, listener::PmiListener};
+use crate::stock;
 use crate::stock::contact::{Contact, ContactFile};
-use crate::stock::{self, listener::StockListener};
+use crate::stock::listener::{StockListener, Unopened};
+use crate::sys::interfaces;
 use crate::trace;
 use crate::transport::lobby::Lobby;
 
@@ -86,26 +87,36 @@ pub fn open(
     let listener = Listener::new(0, cloned()?, tokens(0), sockets, &strangers).map_err(failed("poll a socket"))?;
     let mut doors: Vec<Box<dyn Door>> = vec![Box::new(listener)];
     let mut variables: Vec<Box<dyn DoorVariables>> = Vec::new();
-    let (mut stock_uri, mut contacts) = (String::new(), Vec::new());
+    let (mut stock_uri, mut stock_tools_uri, mut contacts) = (String::new(), String::new(), Vec::new());
     if config.stock_clients && config.stock_ports != (StockPorts { ipv4: None, ipv6: None }) {
-        let places = stock_places(config.stock_ports);
-        let opened = StockListener::open(1, cloned()?, tokens(1), &places, &strangers);
-        match opened.and_then(|door| Ok((door.addresses()?, door))) {
-            Ok((addresses, door)) => {
-                // Where there are several, all processes are sent to the first.
-                stock_uri = addresses.first().map_or_else(String::new, |first| stock::uri(&server, *first));
+        let mut places = config.stock_ports.of_loopback();
+        if let Some(wanted) = &config.stock_remote {
+            let found = interfaces::all().map_err(failed("list the interfaces of this machine"))?;
+            let far = wanted.places(&found, config.stock_ports)?;
+            if far.is_empty() {
+                trace!("no interface but loopback has a port: stock clients of other machines find no server here");
+            }
+            places.extend(far);
+        }
+        match StockListener::open(1, cloned()?, tokens(1), &places, &strangers) {
+            Ok(door) => {
+                let addresses = door.addresses().map_err(failed("tell the ports for stock clients"))?;
+                // Where there are several, all processes are sent to the first, and tools to where all of them get.
+                let reached = addresses.iter().find(|address| !address.ip().is_loopback()).or(addresses.first());
+                let told = |address: Option<&_>| address.map_or_else(String::new, |at| stock::uri(&server, *at));
+                (stock_uri, stock_tools_uri) = (told(addresses.first()), told(reached));
                 doors.push(Box::new(door));
-                contacts = stock_contacts(config, &server, &stock_uri);
+                contacts = stock_contacts(config, &server, &stock_tools_uri);
                 variables.push(Box::new(StockVariables { uri: stock_uri.clone() }));
             }
-            Err(source) if places.iter().any(|place| place.port() != 0) => {
-                return Err(ServerError::System { what: "open the ports for stock clients", source });
+            Err(Unopened { place, source }) if place.port() != 0 || !place.ip().is_loopback() => {
+                return Err(ServerError::Port { place, source });
             }
             // A network namespace may have no loopback interface: native clients need none.
             Err(e) => trace!("stock clients find no server here: {e}"),
         }
     }
-    let report = tools_uri.as_ref().map(|uri| report::text(uri, &stock::contact::lines(&stock_uri)));
+    let report = tools_uri.as_ref().map(|uri| report::text(uri, &stock::contact::lines(&stock_tools_uri)));
     let uri_file = config.uri_file.as_ref().zip(report.as_ref()).map(|(file, text)| UriFile::write(file, text));
     let uri_file = uri_file.transpose().map_err(failed("write the address for tools"))?;
     #[cfg(feature = "pmi")]
@@ -126,13 +137,6 @@ pub fn open(
         variables,
         files: Files { _path: path, _uri_file: uri_file, _contacts: contacts },
     })
-}
-
-/// Returns the addresses of the stock door.
-fn stock_places(ports: StockPorts) -> Vec<SocketAddr> {
-    let ipv4 = ports.ipv4.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let ipv6 = ports.ipv6.map(|port| SocketAddr::from((Ipv6Addr::LOCALHOST, port)));
-    ipv4.into_iter().chain(ipv6).collect()
 }
 
 /// Writes the files by which tools on a stock library find a server that accepts tools.

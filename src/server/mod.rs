@@ -86,6 +86,7 @@ mod registration;
 mod router;
 mod sessions;
 mod spawn;
+mod stock_places;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -95,7 +96,7 @@ mod watch;
 pub use cleanup::leftovers::clean_up;
 #[cfg(feature = "client")]
 pub(crate) use collective::exchange::of_host as blob_of_host;
-pub use config::{ServerConfig, ServerError, StockPorts, ToolSupport, parse_memory};
+pub use config::{ServerConfig, ServerError, ToolSupport, parse_memory};
 use ctx::event::Event;
 pub use doors::Uri;
 pub use fork_environment::{EnvSink, ForkEnvironment};
@@ -104,6 +105,7 @@ use iof::stream::Piece;
 use mailbox::Mailbox;
 pub use published::PublishedData;
 use router::Router;
+pub use stock_places::{StockInterfaces, StockPorts};
 
 /// An attribute of `register_nspace` (BOOL): take this job's token without holding uid and gid of a peer against the
 /// registration, for containers whose user namespace shows other numbers.

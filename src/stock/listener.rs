@@ -41,6 +41,16 @@ use crate::wire::{Form, WireError};
 /// Connections taken in before those who are in already get their turn.
 const ACCEPTED_PER_TURN: usize = 64;
 
+/// Place at which the door cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen at {place}: {source}")]
+pub struct Unopened {
+    /// The address and the port.
+    pub place: SocketAddr,
+    /// The kernel's reason.
+    pub source: io::Error,
+}
+
 /// The door.
 pub struct StockListener {
     number: u8,
@@ -74,20 +84,21 @@ impl StockListener {
     /// it is is charged to `strangers`.
     ///
     /// # Errors
-    /// The kernel's.
+    /// [`Unopened`] names the place that cannot be had.
     pub fn open(
         number: u8,
         registry: Registry,
         tokens: usize,
         places: &[SocketAddr],
         strangers: &Account,
-    ) -> io::Result<Self> {
-        let listen = |place: &SocketAddr| {
-            let mut listening = TcpListener::bind(*place)?;
+    ) -> Result<Self, Unopened> {
+        let listen = |place: SocketAddr| {
+            let mut listening = TcpListener::bind(place)?;
             registry.register(&mut listening, Token(tokens), Interest::READABLE)?;
             Ok(listening)
         };
-        let listening = places.iter().map(listen).collect::<io::Result<Vec<_>>>()?;
+        let listen = |place: &SocketAddr| listen(*place).map_err(|source| Unopened { place: *place, source });
+        let listening = places.iter().map(listen).collect::<Result<Vec<_>, Unopened>>()?;
         Ok(StockListener {
             number,
             registry,

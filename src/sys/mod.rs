@@ -30,6 +30,8 @@ pub(crate) mod headroom;
 #[cfg(feature = "server")]
 pub mod hwloc;
 #[cfg(feature = "server")]
+pub mod interfaces;
+#[cfg(feature = "server")]
 mod loaded;
 pub(crate) mod memory;
 #[cfg(feature = "server")]

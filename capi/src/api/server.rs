@@ -12,7 +12,8 @@ use instanton::client::Client;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::launch::Launcher;
 use instanton::server::{
-    EnvSink, ForkEnvironment, JOB_MEMORY, Server, ServerConfig, StockPorts, ToolSupport, USER_MEMORY, Uri, parse_memory,
+    EnvSink, ForkEnvironment, JOB_MEMORY, Server, ServerConfig, StockInterfaces, StockPorts, ToolSupport, USER_MEMORY,
+    Uri, parse_memory,
 };
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
 
@@ -40,7 +41,7 @@ const RENDEZVOUS_FILE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
 static ENVIRONMENT: Slot<ForkEnvironment> = Slot::empty();
 
 /// Attributes of an init that say how the server is to run.
-const SERVED: [&str; 19] = [
+const SERVED: [&str; 22] = [
     keys::SERVER_NSPACE,
     keys::SERVER_RANK,
     keys::HOSTNAME,
@@ -60,6 +61,9 @@ const SERVED: [&str; 19] = [
     keys::TCP_IPV6_PORT,
     keys::TCP_DISABLE_IPV4,
     keys::TCP_DISABLE_IPV6,
+    keys::SERVER_REMOTE_CONNECTIONS,
+    keys::TCP_IF_INCLUDE,
+    keys::TCP_IF_EXCLUDE,
     keys::IOF_LOCAL_OUTPUT,
 ];
 
@@ -138,6 +142,7 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     config.job_memory = amount(JOB_MEMORY)?.unwrap_or(config.job_memory);
     config.user_memory = amount(USER_MEMORY)?;
     config.stock_ports = StockPorts::asked_by(info)?;
+    config.stock_remote = StockInterfaces::asked_by(info)?;
     config.local_output = info.is_set(keys::IOF_LOCAL_OUTPUT);
     let reported = text(keys::TCP_REPORT_URI)?.filter(|place| Stream::named(place.as_bytes()).is_none());
     let named = text(keys::LAUNCHER_RENDEZVOUS_FILE)?.or(reported).map(path);

@@ -119,7 +119,7 @@ impl Listener {
             next,
             lobby: Lobby::new(strangers),
             turns: Turns::new(Instant::now()),
-            worker: Worker::new(tokens),
+            worker: Worker::new(tokens, WORKER, "decoder"),
             shared: None,
             entrance: Entrance::default(),
             scratch: Box::new([0; CHUNK]),

@@ -257,7 +257,7 @@ mod tests {
         let list = Info::new(keys::TCP_IF_INCLUDE, "eth0");
         let remote = |is_set| Info::new(keys::SERVER_REMOTE_CONNECTIONS, is_set);
         assert_eq!(StockInterfaces::asked_by(&[]), Ok(None));
-        assert_eq!(StockInterfaces::asked_by(&[list.clone()]), Ok(None));
+        assert_eq!(StockInterfaces::asked_by(std::slice::from_ref(&list)), Ok(None));
         assert_eq!(StockInterfaces::asked_by(&[remote(false), list.clone()]), Ok(None));
         assert_eq!(StockInterfaces::asked_by(&[remote(true)]), Ok(Some(StockInterfaces::default())));
         let asked = StockInterfaces { include: "eth0".to_owned(), exclude: String::new() };

@@ -10,6 +10,11 @@ pub const MAX: usize = 128 << 10;
 /// Most bytes of attributes in it that are read: values take more room than their bytes.
 const MAX_INFO: usize = 4 << 10;
 
+/// Most bytes of a credential that is looked at: those of munge have a few hundred.
+const MAX_CREDENTIAL: usize = 4 << 10;
+/// Name of the security module whose credentials a service of the machine judges.
+const MUNGE: &[u8] = b"munge";
+
 /// Flag of a client that a server has started.
 const CLIENT: u8 = 0;
 /// Flags of tools: without a name, with one, and with that of a process of a job.
@@ -78,6 +83,8 @@ pub struct Ack {
     pub major: u32,
     /// Attributes that a tool says of itself.
     pub info: Vec<Info>,
+    /// Credential of munge; none where it brings none, or one of another kind.
+    pub credential: Option<Vec<u8>>,
 }
 
 /// Reason why an acknowledgement is none.
@@ -111,13 +118,16 @@ pub fn length(header: &[u8; super::frame::HEADER]) -> Option<usize> {
 /// [`BadAck`] names the field at fault.
 pub fn parse(bytes: &[u8]) -> Result<Ack, BadAck> {
     let mut fields = Fields(bytes);
-    fields.text("security module")?;
+    let module = fields.text("security module")?;
     let len = fields.number("credential")?;
-    fields.take(len as usize, "credential")?;
+    let credential = fields.take(len as usize, "credential")?;
+    // Text with a NUL behind it.
+    let credential = credential.strip_suffix(b"\0").unwrap_or(credential);
+    let is_judged = module == MUNGE && credential.len() <= MAX_CREDENTIAL;
     let [flag] = fields.array("kind")?;
     let kind = Kind::of(flag).ok_or(BadAck::Kind(flag))?;
     if flag != CLIENT {
-        // User and group, as which the kernel's word alone counts.
+        // User and group, as which the word of the kernel, or of munge, alone counts.
         fields.take(8, "user")?;
     }
     let proc = match kind {
@@ -140,7 +150,7 @@ pub fn parse(bytes: &[u8]) -> Result<Ack, BadAck> {
     // Attributes follow, or a slack byte. Those of a client are not needed.
     let is_read = kind != Kind::Client && fields.0.len() <= MAX_INFO;
     let info = if is_read { Body::new(fields.0, form).infos().unwrap_or_default() } else { Vec::new() };
-    Ok(Ack { kind, proc, form, major, info })
+    Ok(Ack { kind, proc, form, major, info, credential: is_judged.then(|| credential.to_vec()) })
 }
 
 /// The name of a process.
@@ -247,7 +257,7 @@ mod tests {
     #[test]
     fn every_kind_of_peer_is_read() {
         let proc = Proc::new(Nspace::new("job@1").unwrap(), Rank(3));
-        let ack = |kind, form| Ack { kind, proc: proc.clone(), form, major: 4, info: Vec::new() };
+        let ack = |kind, form| Ack { kind, proc: proc.clone(), form, major: 4, info: Vec::new(), credential: None };
         assert_eq!(parse(&seen(0, 1)), Ok(ack(Kind::Client, Form::Plain)));
         assert_eq!(parse(&seen(0, 2)), Ok(ack(Kind::Client, Form::Described)));
         assert_eq!(parse(&seen(9, 1)), Ok(ack(Kind::Client, Form::Plain)));
@@ -269,6 +279,22 @@ mod tests {
         };
         assert_eq!(parse(&of_3(1)), Ok(ack(Kind::Client, Form::PlainFixed)));
         assert_eq!(parse(&of_3(2)), Ok(ack(Kind::Client, Form::DescribedFixed)));
+    }
+
+    #[test]
+    fn a_credential_of_munge_alone_is_kept() {
+        let with = |module: &[u8], credential: &[u8]| {
+            let whole = seen(0, 1);
+            let len = (credential.len() as u32).to_be_bytes();
+            let rest = &whole[b"native\0".len() + 4 + 8..];
+            parse(&[module, &len[..], credential, rest].concat()).unwrap().credential
+        };
+        let text = b"MUNGE:AwQ=:";
+        assert_eq!(with(b"munge\0", text).as_deref(), Some(&text[..]));
+        assert_eq!(with(b"munge\0", b"MUNGE:AwQ=:\0").as_deref(), Some(&text[..]));
+        assert_eq!(with(b"munge\0", b"").as_deref(), Some(&b""[..]));
+        assert_eq!(with(b"munge\0", &[b'a'; MAX_CREDENTIAL + 1]), None);
+        assert_eq!((with(b"native\0", text), with(b"none\0", b"")), (None, None));
     }
 
     #[test]

@@ -22,7 +22,9 @@ use crate::wire::Form;
 pub enum Stage {
     /// It has not said yet who it is.
     Unknown,
-    /// It has, and the server has not answered. Nothing is read from it meanwhile.
+    /// It has, and its credential is judged, which is given up with the connection. Nothing is read from it meanwhile.
+    Judging { ack: Ack, _credential: Arc<Vec<u8>> },
+    /// The server is asked whether it may come in. Nothing is read from it meanwhile.
     Asking(Ack),
     /// It is in.
     In(Box<Conversation>),
@@ -117,6 +119,11 @@ impl Connection {
 
     pub fn is_unknown(&self) -> bool {
         matches!(self.stage, Stage::Unknown)
+    }
+
+    /// Returns whether it waits for a word that says who it is, or whether it may come in.
+    pub fn waits(&self) -> bool {
+        matches!(self.stage, Stage::Judging { .. } | Stage::Asking(_))
     }
 
     /// Lets the peer in: what it makes the server hold is charged to this account.

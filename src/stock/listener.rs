@@ -1,5 +1,5 @@
-//! The stock door, seen from the server: ports of the loopback interface, and the connections that come in through
-//! them.
+//! The stock door, seen from the server: ports of the loopback interface, and of others where the host asks for peers of
+//! other machines ([`far`]), and the connections that come in through them.
 //!
 //! It never blocks, and whatever a peer does harms that peer alone. A refused peer reads the status of its refusal
 //! before its socket ends, which a stock server does not let it: it would take itself for a process without a server.
@@ -28,15 +28,17 @@ use crate::message::door::{Arrival, Callers, Capabilities, Door, JobInformation,
 use crate::message::door::{Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::message::{LARGEST, Push, Request};
-use crate::sys::sock_diag;
+use crate::sys::{munge, sock_diag};
 use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
 use crate::transport::output::Full;
 use crate::transport::turns::{TURN, Turns};
-use crate::transport::worker::{SHORT, WORKER, Worker};
+use crate::transport::worker::{ASKER, SHORT, WORKER, Worker};
 use crate::wire::{Form, WireError};
+
+use far::Unproven;
 
 /// Connections taken in before those who are in already get their turn.
 const ACCEPTED_PER_TURN: usize = 64;
@@ -65,6 +67,10 @@ pub struct StockListener {
     lobby: Lobby,
     turns: Turns,
     worker: Worker<Done>,
+    /// Waits for the service that judges credentials of other machines' peers.
+    asker: Worker<Done>,
+    /// Credentials that are on their way through it.
+    judging: usize,
     /// Information of jobs, packed.
     shelf: Shelf,
     entrance: Entrance,
@@ -77,6 +83,8 @@ enum Done {
     Read { connection: u64, tag: u32, len: usize, asked: Result<Asked, WireError> },
     /// The information of a job was packed.
     Packed(Arc<dyn JobInformation>, Form, Result<Vec<u8>, Status>),
+    /// The credential of a connection was judged; none where that was gone.
+    Judged(u64, Option<Result<munge::Owner, Unproven>>),
 }
 
 impl StockListener {
@@ -108,7 +116,9 @@ impl StockListener {
             last: 0,
             lobby: Lobby::new(strangers),
             turns: Turns::new(Instant::now()),
-            worker: Worker::new(tokens),
+            worker: Worker::new(tokens, WORKER, "decoder"),
+            asker: Worker::new(tokens, ASKER, "credentials"),
+            judging: 0,
             shelf: Shelf::default(),
             entrance: Entrance::default(),
             scratch: Box::new([0; CHUNK]),
@@ -180,7 +190,7 @@ impl StockListener {
     /// Takes in what a peer has sent; up to the end of it, where no news of it is to be expected.
     fn read(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if connection.is_busy || matches!(connection.stage, Stage::Asking(_)) {
+        if connection.is_busy || connection.waits() {
             return;
         }
         let mut has_more = true;
@@ -233,7 +243,7 @@ impl StockListener {
             }
             let Connection { stage, input, account, .. } = connection;
             let (step, len) = match stage {
-                Stage::Asking(_) | Stage::Refused(None) => return Ok(true),
+                Stage::Judging { .. } | Stage::Asking(_) | Stage::Refused(None) => return Ok(true),
                 Stage::Refused(said @ Some(_)) => match next(input, account, false, SHORT)? {
                     None => return Ok(true),
                     Some(Incoming::Message(Header { tag, .. }, _)) => {
@@ -297,6 +307,12 @@ impl StockListener {
                 }
             }
             Done::Packed(job, form, body) => self.packed(&job, form, body, callers),
+            Done::Judged(id, verdict) => {
+                self.judging -= 1;
+                if let Some(verdict) = verdict {
+                    self.judged(id, verdict, callers);
+                }
+            }
         }
     }
 
@@ -318,19 +334,30 @@ impl StockListener {
         }
     }
 
-    /// Asks the server whether a peer may come in, as the user that the kernel says it is.
-    fn introduce(&mut self, id: u64, mut ack: Ack, callers: &mut dyn Callers) -> Result<(), Breach> {
-        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        let uid = sock_diag::owner_of_other_end(connection.stream.peer_addr()?, connection.stream.local_addr()?)?;
+    /// Takes in who a peer says it is. The kernel says whose it is, or where it is on another machine, munge.
+    fn introduce(&mut self, id: u64, ack: Ack, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(connection) = self.connections.get(&id) else { return Ok(()) };
+        let (there, here) = (connection.stream.peer_addr()?, connection.stream.local_addr()?);
+        match sock_diag::owner_of_other_end(there, here) {
+            Ok(uid) => self.arrive(id, ack, User { uid, gid: None }, callers),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && !here.ip().is_loopback() => {
+                self.judge(id, ack, there.ip(), callers);
+            }
+            Err(e) => return Err(e.into()),
+        }
+        Ok(())
+    }
+
+    /// Asks the server whether a peer may come in, as this user.
+    fn arrive(&mut self, id: u64, mut ack: Ack, user: User, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         let (claim, info) = (tools::claim(&ack), std::mem::take(&mut ack.info));
         let pid = tools::pid(&info);
         connection.stage = Stage::Asking(ack);
         let capabilities = Capabilities { takes_job_info: true, groups_by_events: true, ..Capabilities::default() };
-        let user = Some(User { uid, gid: None });
-        let arrival = Arrival { claim, capabilities, info, user, pid, process: None };
+        let arrival = Arrival { claim, capabilities, info, user: Some(user), pid, process: None };
         callers.arrived(self.peer_id(id), arrival);
         self.forget_settled();
-        Ok(())
     }
 
     fn step(&mut self, id: u64, step: Step, bytes: usize, callers: &mut dyn Callers) -> Result<(), Breach> {
@@ -404,12 +431,18 @@ impl StockListener {
     /// ends before they have sent it. So they are answered.
     fn refuse(&mut self, id: u64, status: Status, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let form = if let Stage::Asking(ack) = &connection.stage { ack.form } else { Form::Plain };
+        let (form, is_in_lobby) = match &connection.stage {
+            Stage::Judging { ack, .. } => (ack.form, true),
+            Stage::Asking(ack) => (ack.form, false),
+            _ => (Form::Plain, false),
+        };
         connection.stage = Stage::Refused(Some((form, status)));
         if connection.push_raw(&status.0.to_be_bytes()).is_ok() {
             self.write(id, callers);
         }
-        self.make_room_for(id, callers);
+        if !is_in_lobby {
+            self.make_room_for(id, callers);
+        }
         // The first request may have come with the name.
         self.go_on(id);
     }
@@ -418,7 +451,8 @@ impl StockListener {
     fn cut(&mut self, id: u64, breach: &Breach, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         trace!("connection {id} of the stock door is cut: {breach}");
-        if connection.is_unknown() && connection.push_raw(&Status::ERR_HANDSHAKE_FAILED.0.to_be_bytes()).is_ok() {
+        let is_told = matches!(connection.stage, Stage::Unknown | Stage::Judging { .. });
+        if is_told && connection.push_raw(&Status::ERR_HANDSHAKE_FAILED.0.to_be_bytes()).is_ok() {
             // A peer that does not take this little is not told.
             let _ = connection.flush();
         }
@@ -492,7 +526,9 @@ impl StockListener {
 
 /// Returns whether a connection is in, or asks to be, or is gone.
 fn is_settled(connections: &NumberMap<u64, Connection>, id: u64) -> bool {
-    let is_outside = |connection: &Connection| matches!(connection.stage, Stage::Unknown | Stage::Refused(_));
+    let is_outside = |connection: &Connection| {
+        matches!(connection.stage, Stage::Unknown | Stage::Judging { .. } | Stage::Refused(_))
+    };
     !connections.get(&id).is_some_and(is_outside)
 }
 
@@ -508,6 +544,9 @@ impl Door for StockListener {
         if id == 0 {
             return self.accept(callers);
         }
+        if id == ASKER {
+            return self.asker.take().into_iter().for_each(|done| self.done(done, callers));
+        }
         if id == WORKER {
             return self.worker.take().into_iter().for_each(|done| self.done(done, callers));
         }
@@ -519,8 +558,7 @@ impl Door for StockListener {
             self.turns.shares.spend(owner, begin.elapsed());
         }
         // Nothing of it is read before it is let in, and this is not said a second time.
-        let asks = |connection: &Connection| matches!(connection.stage, Stage::Asking(_));
-        if ready.ended && self.connections.get(&id).is_some_and(asks) {
+        if ready.ended && self.connections.get(&id).is_some_and(Connection::waits) {
             return self.close(id, Left::Closed, callers);
         }
         if ready.readable {
@@ -570,6 +608,7 @@ impl Door for StockListener {
     }
 }
 
+mod far;
 mod information;
 #[cfg(test)]
 mod tests;

@@ -32,6 +32,14 @@ pub fn all() -> io::Result<Vec<Interface>> {
     Ok(getifaddrs()?.map(one).collect())
 }
 
+/// Returns whether an address is one of this machine's.
+///
+/// # Errors
+/// The kernel's.
+pub fn has(address: IpAddr) -> io::Result<bool> {
+    Ok(address.is_loopback() || all()?.iter().any(|interface| interface.address == Some(address)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -39,10 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_there() {
+    fn loopback_is_there_and_an_address_for_examples_is_not() {
         let local = IpAddr::from(Ipv4Addr::LOCALHOST);
         let found = all().unwrap();
         let loopback = found.iter().find(|interface| interface.address == Some(local)).expect("a loopback interface");
         assert!(loopback.is_up && loopback.name == "lo", "{loopback:?}");
+        assert!(has(Ipv4Addr::new(127, 3, 2, 1).into()).unwrap());
+        assert!(!has(Ipv4Addr::new(192, 0, 2, 1).into()).unwrap());
     }
 }

@@ -15,6 +15,8 @@ use super::loaded::Loaded;
 const LIBRARY: &CStr = c"libmunge.so.2";
 /// `EMUNGE_SUCCESS`.
 const SUCCESS: c_int = 0;
+/// `EMUNGE_SNAFU`, `EMUNGE_NO_MEMORY`, `EMUNGE_SOCKET` and `EMUNGE_TIMEOUT`: the service has judged nothing.
+const OF_SERVICE: [c_int; 4] = [1, 5, 6, 7];
 
 /// User and group of whoever has had a credential made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,22 @@ pub struct Owner {
     pub gid: u32,
 }
 
+/// Reason why nobody is known to be the owner of a credential.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unjudged {
+    /// The machine has no libmunge.
+    #[error("libmunge.so.2 is not installed here")]
+    NoLibrary,
+    /// The service does not answer.
+    #[error("munged does not judge here: {0}")]
+    NoService(String),
+    /// It is forged, too old, made with another key, or was judged before.
+    #[error("munged refuses the credential: {0}")]
+    Refused(String),
+}
+
+/// `munge_strerror`.
+type Reason = unsafe extern "C" fn(c_int) -> *const c_char;
 /// `munge_encode`.
 type Encode = unsafe extern "C" fn(*mut *mut c_char, *mut c_void, *const c_void, c_int) -> c_int;
 /// `munge_decode`.
@@ -34,6 +52,7 @@ type Decode =
 struct Munge {
     encode: Encode,
     decode: Decode,
+    reason: Reason,
 }
 
 /// The library; none where it is not installed.
@@ -49,7 +68,8 @@ fn load() -> Option<Munge> {
     unsafe {
         let library = Loaded::load(LIBRARY)?;
         let (encode, decode) = (library.function(c"munge_encode")?, library.function(c"munge_decode")?);
-        Some(Munge { encode, decode })
+        let reason = library.function(c"munge_strerror")?;
+        Some(Munge { encode, decode, reason })
     }
 }
 
@@ -71,11 +91,13 @@ pub fn make() -> Option<Vec<u8>> {
     (status == SUCCESS).then_some(text)
 }
 
-/// Returns the owner of a credential; none for one that is forged, too old or was judged before, and where the service
-/// does not answer.
-pub fn judge(credential: &[u8]) -> Option<Owner> {
-    let munge = library()?;
-    let credential = CString::new(credential).ok()?;
+/// Returns the owner of a credential.
+///
+/// # Errors
+/// [`Unjudged`] for one that is forged, too old or was judged before, and where nothing judges it.
+pub fn judge(credential: &[u8]) -> Result<Owner, Unjudged> {
+    let munge = library().ok_or(Unjudged::NoLibrary)?;
+    let credential = CString::new(credential).map_err(|_| Unjudged::Refused("it is no text".to_owned()))?;
     let (mut payload, mut length): (*mut c_void, c_int) = (ptr::null_mut(), 0);
     let mut owner = Owner { uid: u32::MAX, gid: u32::MAX };
     // SAFETY:
@@ -93,7 +115,17 @@ pub fn judge(credential: &[u8]) -> Option<Owner> {
     };
     // SAFETY: it is null or from malloc, and ours.
     unsafe { libc::free(payload) };
-    (status == SUCCESS).then_some(owner)
+    if status == SUCCESS {
+        return Ok(owner);
+    }
+    // SAFETY: it takes any number, and gives NUL-terminated text that stays for ever, or null.
+    let reason = unsafe { (munge.reason)(status) };
+    let reason = match reason.is_null() {
+        true => format!("error {status}"),
+        // SAFETY: as above.
+        false => unsafe { CStr::from_ptr(reason) }.to_string_lossy().into_owned(),
+    };
+    Err(if OF_SERVICE.contains(&status) { Unjudged::NoService(reason) } else { Unjudged::Refused(reason) })
 }
 
 #[cfg(test)]
@@ -103,7 +135,7 @@ mod tests {
     #[test]
     fn what_is_no_credential_has_no_owner() {
         for bad in [&b""[..], b"instanton:0", b"MUNGE:AAAA:", b"a\0b"] {
-            assert_eq!(judge(bad), None);
+            assert!(judge(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -16,8 +16,10 @@ use crate::trace;
 
 /// Longest body that the control thread decodes itself.
 pub const SHORT: usize = 64 << 10;
-/// Number of the worker's socket among those of its door, which no connection ever has.
+/// Numbers of the sockets of a door's workers among those of the door, which no connection ever has: of that for long
+/// messages, and of one that asks a service of the machine.
 pub const WORKER: u64 = 1 << 48;
+pub const ASKER: u64 = WORKER + 1;
 
 /// Work, which may come to something that the control thread is to have.
 type Work<T> = Box<dyn FnOnce() -> Option<T> + Send>;
@@ -25,6 +27,7 @@ type Work<T> = Box<dyn FnOnce() -> Option<T> + Send>;
 /// The thread of a door, once it has been needed.
 pub struct Worker<T> {
     token: Token,
+    name: &'static str,
     running: Option<Running<T>>,
 }
 
@@ -37,16 +40,16 @@ struct Running<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    /// The worker of a door whose poll tokens are those from `tokens` on.
-    pub fn new(tokens: usize) -> Self {
-        Worker { token: Token(tokens + WORKER as usize), running: None }
+    /// The worker with this number of a door whose poll tokens are those from `tokens` on; its thread has a name.
+    pub fn new(tokens: usize, number: u64, name: &'static str) -> Self {
+        Worker { token: Token(tokens + number as usize), name, running: None }
     }
 
     /// Returns whether there is a thread, which is started where there was none: the system may have none to give.
     pub fn is_there(&mut self, registry: &Registry) -> bool {
         if self.running.is_none() {
-            let started = Running::start(registry, self.token);
-            self.running = started.inspect_err(|e| trace!("no thread for long work: {e}")).ok();
+            let started = Running::start(registry, self.token, self.name);
+            self.running = started.inspect_err(|e| trace!("no thread {}: {e}", self.name)).ok();
         }
         self.running.is_some()
     }
@@ -73,12 +76,12 @@ impl<T: Send + 'static> Worker<T> {
 }
 
 impl<T: Send + 'static> Running<T> {
-    fn start(registry: &Registry, token: Token) -> io::Result<Self> {
+    fn start(registry: &Registry, token: Token, name: &str) -> io::Result<Self> {
         let (mut woken, wakes) = UnixStream::pair()?;
         registry.register(&mut woken, token, Interest::READABLE)?;
         let (work, todo) = channel();
         let (sender, done) = channel();
-        let thread = spawn_without_signals("decoder", move || run(&todo, &sender, wakes))?;
+        let thread = spawn_without_signals(name, move || run(&todo, &sender, wakes))?;
         Ok(Running { work: Some(work), done, woken, thread: Some(thread) })
     }
 }

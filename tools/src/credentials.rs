@@ -71,7 +71,7 @@ impl Credentials {
         }
         let credential = credential.to_vec();
         in_a_thread(move || {
-            let owner = munge::judge(&credential).ok_or(Status::ERR_INVALID_CRED);
+            let owner = munge::judge(&credential).map_err(|_| Status::ERR_INVALID_CRED);
             let infos = |owner: munge::Owner| {
                 vec![
                     Info::new(keys::USERID, owner.uid),

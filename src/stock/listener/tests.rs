@@ -314,3 +314,55 @@ fn a_connect_and_a_spawn_bring_other_jobs_with_their_ranks() {
         assert_eq!(told(&of_job), (2, (0..2 * FEW).map(Rank).collect::<Vec<_>>()));
     }
 }
+
+#[test]
+fn who_is_being_judged_has_not_said_who_it_is() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[]);
+    let mut peer = TcpStream::connect(visit.door.addresses().unwrap()[0]).unwrap();
+    visit.until(|visit| visit.door.last == 1);
+    // As an acknowledgement from elsewhere is taken in, with a service that takes its time.
+    let body = &acknowledgement(0)[HEADER..];
+    let ack = || Ack { credential: Some(b"MUNGE:AAAA:".to_vec()), ..ack::parse(body).unwrap() };
+    let far = Ipv4Addr::new(192, 0, 2, 1).into();
+    visit.door.judge(1, ack(), far, &mut visit.notes);
+    assert!(!is_settled(&visit.door.connections, 1) && visit.notes.arrived.is_empty());
+    assert_eq!((visit.door.judging, visit.door.lobby.deadline().is_some()), (1, true));
+    visit.until(|visit| visit.door.judging == 0);
+    let mut status = [0; 4];
+    peer.read_exact(&mut status).unwrap();
+    assert!([Status::ERR_INVALID_CRED, Status::ERR_NOT_SUPPORTED].contains(&Status(i32::from_be_bytes(status))));
+    // It is not the one to end the connection.
+    peer.set_nonblocking(true).unwrap();
+    assert_eq!(peer.read(&mut status).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    drop(peer);
+    visit.until(|visit| visit.door.connections.is_empty());
+
+    // One that is late while it is judged is told, and one that is gone is not looked for.
+    let mut peer = TcpStream::connect(visit.door.addresses().unwrap()[0]).unwrap();
+    visit.until(|visit| visit.door.last == 2);
+    visit.door.judge(2, ack(), far, &mut visit.notes);
+    let late = Instant::now() + crate::transport::lobby::HANDSHAKE_DEADLINE;
+    visit.door.tick(late, &mut visit.notes);
+    peer.read_exact(&mut status).unwrap();
+    assert_eq!(Status(i32::from_be_bytes(status)), Status::ERR_HANDSHAKE_FAILED);
+    visit.until(|visit| visit.door.judging == 0);
+    assert!(visit.notes.arrived.is_empty() && visit.notes.left.is_empty());
+
+    // So many and no more are judged at a time.
+    let mut peer = TcpStream::connect(visit.door.addresses().unwrap()[0]).unwrap();
+    visit.until(|visit| visit.door.last == 3);
+    visit.door.judging = crate::transport::lobby::MAX_UNKNOWN;
+    visit.door.judge(3, ack(), far, &mut visit.notes);
+    peer.read_exact(&mut status).unwrap();
+    assert_eq!(Status(i32::from_be_bytes(status)), Status::ERR_OUT_OF_RESOURCE);
+}
+
+#[test]
+fn a_place_that_is_taken_is_named() {
+    let visit = Visit::new(&Job::new(1, 1), &[]);
+    let (poll, taken) = (mio::Poll::new().unwrap(), visit.door.addresses().unwrap()[0]);
+    let registry = poll.registry().try_clone().unwrap();
+    let places = [(Ipv4Addr::LOCALHOST, 0).into(), taken];
+    let refused = StockListener::open(0, registry, 0, &places, &Lobby::account()).err().unwrap();
+    assert_eq!(refused.to_string(), format!("cannot listen at {taken}: Address already in use (os error 98)"));
+}

@@ -119,6 +119,33 @@ fn a_temporary_directory_that_is_not_there_or_takes_nothing() {
     Report::of(&mut doctor(&long)).assert_has("notice", "tmpdir.length", "too long");
 }
 
+/// Only a namespace of one's own lets who is not root mount something.
+#[test]
+fn a_temporary_directory_that_is_full() {
+    let inside = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+        command.arg(env!("CARGO_BIN_EXE_instanton"));
+        command
+    };
+    let home = Folder::new();
+    let mount = r#"mount -t tmpfs -o size=64k none "$TMPDIR""#;
+    if !output(inside(mount).env("TMPDIR", &home.0)).status.success() {
+        eprintln!("SKIPPED: no file system can be mounted here");
+        return;
+    }
+    let report = Report::of(inside(&format!(r#"{mount} && exec "$0" doctor --json"#)).env("TMPDIR", &home.0));
+    report.assert_has("problem", "tmpdir.space", "is full");
+}
+
+#[test]
+fn a_topology_library_that_is_none() {
+    let home = Folder::new();
+    fs::write(home.0.join("libhwloc.so.15"), "words").unwrap();
+    let report = Report::of(doctor(&home.0).env("LD_LIBRARY_PATH", &home.0));
+    report.assert_has("notice", "hwloc", "cannot be loaded");
+}
+
 #[test]
 fn limits_that_are_too_low() {
     let home = Folder::new();

@@ -36,8 +36,10 @@ const MACHINES: &str = r#"
     ip netns add far && ip link set lo up && ip link add near type veth peer name away netns far &&
         ip addr add 10.77.0.1/24 dev near && ip link set near up && ip netns exec far ip link set lo up &&
         ip netns exec far ip addr add 10.77.0.2/24 dev away && ip netns exec far ip link set away up || exit 99
+    # A machine may have no IPv6.
+    ip addr add fd77::1/64 dev near nodad; ip netns exec far ip addr add fd77::2/64 dev away nodad
     echo ready
-    TMPDIR=/run/tmp exec "$0" --exact --ignored --nocapture --test-threads=1 on_two_machines
+    TMPDIR=/run/tmp INSTANTON_TRACE=stderr exec "$0" --exact --ignored --nocapture --test-threads=1 on_two_machines
 "#;
 
 #[test]
@@ -51,7 +53,12 @@ fn peers_of_other_machines_come_in_by_munge_where_the_host_asks_for_them() {
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{errors}");
-    print!("{said}\n{errors}");
+    // The trace says why each of them was refused.
+    for why in ["it brings no credential of munge", "munged refuses the credential: ", "munged does not judge here: "] {
+        let is_said = |line: &str| line.contains(&format!("the peer at {FAR}:")) && line.contains(why);
+        assert!(errors.lines().any(is_said), "{why}: {errors}");
+    }
+    print!("{said}");
 }
 
 /// A server for tools of its own user, which registers a rank of nobody's besides.
@@ -82,7 +89,7 @@ fn on(include: &str) -> Option<StockInterfaces> {
 /// The address that stock tools are told, and that of processes.
 fn addresses(server: &Server) -> (String, String) {
     let text = std::fs::read_to_string("/run/tmp/address").unwrap();
-    let told = text.lines().find(|line| line.contains("tcp4://")).expect("an address for stock tools").to_owned();
+    let told = text.lines().find(|line| line.contains(";tcp")).expect("an address for stock tools").to_owned();
     let mut env: Vec<(std::ffi::OsString, std::ffi::OsString)> = Vec::new();
     server.setup_fork(&Proc::new(Nspace::new("seen@1").unwrap(), Rank(0)), &mut env).unwrap();
     let uri = env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").expect("a door");
@@ -181,8 +188,8 @@ fn on_two_machines() {
     assert_eq!(knock(true, &format!("{NEAR}:4712"), &[], "munge"), "ConnectionRefused");
     drop(elsewhere);
 
-    let server = server(on("10.77.0.0/24"), any).unwrap();
-    let (told, of_processes) = addresses(&server);
+    let near = server(on("10.77.0.0/24"), any).unwrap();
+    let (told, of_processes) = addresses(&near);
     assert!(told.contains(&format!(";tcp4://{NEAR}:")) && of_processes.contains(";tcp4://127.0.0.1:"), "{told}");
     let place = told.rsplit('/').next().unwrap();
     // A tool of this machine, whatever address it uses, is who the kernel says it is.
@@ -209,6 +216,18 @@ fn on_two_machines() {
 
     stock_tools(&told);
 
+    if std::net::TcpListener::bind("[fd77::1]:0").is_ok() {
+        let server = server(Some(StockInterfaces::default()), StockPorts { ipv4: None, ipv6: Some(0) }).unwrap();
+        let (told, of_processes) = addresses(&server);
+        assert!(told.contains(";tcp6://[fd77::1]:") && of_processes.contains(";tcp6://[::1]:"), "{told}");
+        let place = told.rsplit('/').next().unwrap();
+        assert_eq!(knock(false, place, &[], "nothing"), "PMIX_SUCCESS");
+        assert_eq!(knock(true, place, &[], "munge"), "PMIX_SUCCESS");
+        assert_eq!(knock(true, place, &[], "nothing"), "PMIX_ERR_INVALID_CRED");
+    } else {
+        println!("SKIPPED far_peers: on IPv6: this machine has none");
+    }
+
     // Without the service nobody of another machine is anybody.
     let pid = std::fs::read_to_string("/run/munge.pid").unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid.trim().parse().unwrap()), nix::sys::signal::Signal::SIGTERM)
@@ -222,7 +241,7 @@ fn on_two_machines() {
         ["unshare", "-m", "sh", "-c", "mount --bind /run/other /run/munge && exec \"$0\" \"$@\""];
     assert_eq!(knock(true, place, &with_another_service, "munge"), "PMIX_ERR_NOT_SUPPORTED");
     assert_eq!(knock(false, place, &[], "nothing"), "PMIX_SUCCESS");
-    drop(server);
+    drop(near);
 }
 
 /// Debian's own tool, on its own library, lists the job from the other machine by a credential of munge.

@@ -179,6 +179,23 @@ static void starts(void) {
     IS(PMIX_ERR_NOT_SUPPORTED, PMIx_server_init(&module, &info, 1));
     CHECK(!PMIx_Initialized());
     PMIX_INFO_DESTRUCT(&info);
+    /* Peers of other machines come in on interfaces of a list, all of which must be there. */
+    static const char *const lists[] = {PMIX_TCP_IF_INCLUDE, PMIX_TCP_IF_EXCLUDE};
+    for (size_t i = 0; i < 2; i++) {
+        pmix_info_t remote[2];
+        OK(PMIx_Info_load(&remote[0], PMIX_SERVER_REMOTE_CONNECTIONS, &truth, PMIX_BOOL));
+        OK(PMIx_Info_load(&remote[1], lists[i], "lo", PMIX_STRING));
+        PMIX_INFO_REQUIRED(&remote[0]);
+        PMIX_INFO_REQUIRED(&remote[1]);
+        OK(PMIx_server_init(&module, remote, 2));
+        OK(PMIx_server_finalize());
+        PMIX_INFO_DESTRUCT(&remote[1]);
+        OK(PMIx_Info_load(&remote[1], lists[i], "lo,nowhere0", PMIX_STRING));
+        IS(PMIX_ERR_INIT, PMIx_server_init(&module, remote, 2));
+        CHECK(!PMIx_Initialized());
+        PMIX_INFO_DESTRUCT(&remote[1]);
+        PMIX_INFO_DESTRUCT(&remote[0]);
+    }
 }
 
 static void done(pmix_status_t status, void *what) {

@@ -6,14 +6,20 @@
 
 mod tool_servers;
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Output};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
 use instanton::data::{Info, Nspace, Proc, Rank, Status, keys};
 use instanton::internal::sys::munge;
 use instanton::server::{Server, ServerConfig, ServerError, StockInterfaces, StockPorts, ToolSupport};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tool_servers::{PATIENCE, RecordingHost};
 
 /// Address of the server's machine, and of the other.
@@ -90,7 +96,7 @@ fn on(include: &str) -> Option<StockInterfaces> {
 fn addresses(server: &Server) -> (String, String) {
     let text = std::fs::read_to_string("/run/tmp/address").unwrap();
     let told = text.lines().find(|line| line.contains(";tcp")).expect("an address for stock tools").to_owned();
-    let mut env: Vec<(std::ffi::OsString, std::ffi::OsString)> = Vec::new();
+    let mut env: Vec<(OsString, OsString)> = Vec::new();
     server.setup_fork(&Proc::new(Nspace::new("seen@1").unwrap(), Rank(0)), &mut env).unwrap();
     let uri = env.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").expect("a door");
     (told, uri.1.to_str().unwrap().to_owned())
@@ -101,14 +107,50 @@ fn far(command: &mut Command, words: &[&str]) -> Output {
     command.args(["netns", "exec", "far"]).args(words).output().unwrap()
 }
 
-/// Has this program knock at an address of the server's machine, in the other one or here, and returns what it reads.
-fn knock(far: bool, place: &str, before: &[&str], what: &str) -> String {
+/// Has this program knock at an address of the server's machine, in the other one or here.
+fn knocking(far: bool, place: &str, before: &[&str], what: &str) -> Child {
     let prefix: &[&str] = if far { &["ip", "netns", "exec", "far"] } else { &[] };
     let words = [prefix, before, &[PEER, "--exact", "--ignored", "--nocapture", "a_peer_knocks"]].concat();
-    let output = Command::new(words[0]).args(&words[1..]).env("PLACE", place).env("WHAT", what).output().unwrap();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env("PLACE", place).env("WHAT", what).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if what == "borrowed" {
+        command.env("CREDENTIAL", OsString::from_vec(munge::make().unwrap()));
+    }
+    command.spawn().unwrap()
+}
+
+/// Returns what such a peer reads.
+fn read(peer: Child) -> String {
+    let output = peer.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = said.lines().find_map(|line| line.split_once("reads ")).map(|(_, line)| line.to_owned());
     line.unwrap_or_else(|| panic!("{output:?}"))
+}
+
+fn knock(far: bool, place: &str, before: &[&str], what: &str) -> String {
+    read(knocking(far, place, before, what))
+}
+
+/// Returns the number of threads of this process that wait for munge's service.
+fn judges() -> usize {
+    let names = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = names.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "credentials").count()
+}
+
+/// Waits for something that will be so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "{what} does not come");
+        std::thread::yield_now();
+    }
+}
+
+/// Sends a signal to the service of munge.
+fn signal(signal: Signal) {
+    let pid = std::fs::read_to_string("/run/munge.pid").unwrap();
+    kill(Pid::from_raw(pid.trim().parse().unwrap()), signal).unwrap();
 }
 
 /// The first message of a tool without a name, or of a rank, which brings this credential.
@@ -127,22 +169,21 @@ fn acknowledgement(is_rank: bool, module: &str, credential: &[u8]) -> Vec<u8> {
 #[ignore = "run on the other machine"]
 fn a_peer_knocks() {
     let (place, what) = (std::env::var("PLACE").unwrap(), std::env::var("WHAT").unwrap());
-    let mut credential = munge::make().unwrap_or_default();
-    let mut module = "munge";
-    match what.trim_start_matches("rank ") {
-        "munge" | "munge twice" => {}
-        "native" => {
-            module = "native";
-            credential = vec![0; 8];
-        }
-        "nothing" => credential.clear(),
+    let made = || munge::make().unwrap_or_default();
+    let (module, credential) = match what.trim_start_matches("rank ") {
+        "munge" | "munge twice" => ("munge", made()),
+        "borrowed" => ("munge", std::env::var_os("CREDENTIAL").unwrap().into_vec()),
+        "native" => ("native", vec![0; 8]),
+        "nothing" => ("munge", Vec::new()),
         "altered" => {
+            let mut credential = made();
             let at = credential.len() / 2;
             credential[at] = if credential[at] == b'A' { b'B' } else { b'A' };
+            ("munge", credential)
         }
-        "long" => credential = vec![b'M'; 64 << 10],
+        "long" => ("munge", vec![b'M'; 64 << 10]),
         other => panic!("{other}"),
-    }
+    };
     let message = acknowledgement(what.starts_with("rank "), module, &credential);
     let knock = || {
         let mut stream = match TcpStream::connect(&*place) {
@@ -197,6 +238,7 @@ fn on_two_machines() {
     let nobody = NOBODY.to_string();
     let as_nobody = ["setpriv", "--reuid", &nobody, "--regid", &nobody, "--clear-groups"];
     assert_eq!(knock(false, place, &as_nobody, "munge"), "PMIX_ERR_INVALID_CRED");
+    assert_eq!(knock(false, place, &as_nobody, "borrowed"), "PMIX_ERR_INVALID_CRED");
     assert_eq!(knock(false, place, &as_nobody, "rank nothing"), "PMIX_SUCCESS");
 
     // Of the other one, who munge says it is, once.
@@ -228,25 +270,30 @@ fn on_two_machines() {
         println!("SKIPPED far_peers: on IPv6: this machine has none");
     }
 
+    // A service that hangs holds up nobody but whose credential it is to judge.
+    let patient = server(on("near"), any).unwrap();
+    let other = addresses(&patient).0;
+    let (other, before) = (other.rsplit('/').next().unwrap(), judges());
+    signal(Signal::SIGSTOP);
+    let mut waits = knocking(true, other, &with_another_key, "munge");
+    until("the thread that waits for munged", || judges() > before);
+    assert_eq!(knock(false, other, &[], "nothing"), "PMIX_SUCCESS");
+    assert!(waits.try_wait().unwrap().is_none());
+    signal(Signal::SIGCONT);
+    assert_eq!(read(waits), "PMIX_ERR_INVALID_CRED");
+    drop(patient);
+
     // Without the service nobody of another machine is anybody.
-    let pid = std::fs::read_to_string("/run/munge.pid").unwrap();
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid.trim().parse().unwrap()), nix::sys::signal::Signal::SIGTERM)
-        .unwrap();
-    let gone = std::time::Instant::now();
-    while std::path::Path::new("/run/munge/munge.socket.2").exists() {
-        assert!(gone.elapsed() < PATIENCE, "munged does not end");
-        std::thread::yield_now();
-    }
-    let with_another_service =
-        ["unshare", "-m", "sh", "-c", "mount --bind /run/other /run/munge && exec \"$0\" \"$@\""];
-    assert_eq!(knock(true, place, &with_another_service, "munge"), "PMIX_ERR_NOT_SUPPORTED");
+    signal(Signal::SIGTERM);
+    until("the end of munged", || !Path::new("/run/munge/munge.socket.2").exists());
+    assert_eq!(knock(true, place, &with_another_key, "munge"), "PMIX_ERR_NOT_SUPPORTED");
     assert_eq!(knock(false, place, &[], "nothing"), "PMIX_SUCCESS");
     drop(near);
 }
 
 /// Debian's own tool, on its own library, lists the job from the other machine by a credential of munge.
 fn stock_tools(told: &str) {
-    if !std::path::Path::new("/usr/bin/pps").exists() {
+    if !Path::new("/usr/bin/pps").exists() {
         return println!("SKIPPED far_peers: stock_tools: /usr/bin/pps is not there");
     }
     let pps = |module: &str| {

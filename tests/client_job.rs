@@ -108,7 +108,15 @@ fn ranks_see_what_ranks_posted() {
     Job::register(&server, "exchange@2", 4).run("exchange", false);
 }
 
-/// An event handler of rank 0 holds the client's thread up, and another thread looks things up meanwhile.
+/// Counts the threads of this process that read beside the control thread.
+fn readers() -> usize {
+    let name = |task: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(task.ok()?.path().join("comm")).ok();
+    let names = std::fs::read_dir("/proc/self/task").unwrap().filter_map(name);
+    names.filter(|name| name.trim() == "instanton-read").count()
+}
+
+/// An event handler of rank 0 holds the client's thread up, and another thread looks things up and meets the others
+/// meanwhile.
 fn held() {
     let client = Client::init(&[]).unwrap();
     let (me, last) = (client.proc().rank.0, rank_of(&client, size(&client) - 1));
@@ -119,7 +127,7 @@ fn held() {
         enter.send(()).unwrap();
         let in_time = released.lock().unwrap().recv_timeout(Duration::from_secs(60)).is_ok();
         chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
-        assert!(in_time, "look-ups wait for the handler");
+        assert!(in_time, "calls of other threads wait for the handler");
     });
     client.register_event_handler(&[Status(-4711)], &[], handler).wait().unwrap();
     for (name, value) in posted(me, 0) {
@@ -127,18 +135,17 @@ fn held() {
     }
     client.commit().unwrap();
     client.fence(&[], &collect()).wait().unwrap();
-    // The client's thread maps what the fence has brought: it is not to be held up before.
+    // The event is raised behind the second fence, and so nobody is held up before that.
+    let shares = client.pin().is_ok();
+    assert_eq!(readers(), usize::from(!shares), "no other thread reads before the client's own is held up");
     client.fence(&[], &[]).wait().unwrap();
     if me == 0 {
         entered.recv().unwrap();
+        let nothing = client.get(&last, "nothing", &[Info::new(keys::IMMEDIATE, true)]).unwrap_err();
+        assert_eq!(nothing.status(), Status::ERR_NOT_FOUND);
         for (name, value) in posted(last.rank.0, 0) {
             assert_eq!(client.get(&last, name, &[]).unwrap(), value, "{name}");
         }
-        assert_eq!(
-            client.get(&last, "nothing", &[Info::new(keys::IMMEDIATE, true)]).unwrap_err().status(),
-            Status::ERR_NOT_FOUND
-        );
-        release.send(()).unwrap();
     } else if *client.proc() == last {
         client
             .notify_event(
@@ -150,13 +157,33 @@ fn held() {
             .wait()
             .unwrap();
     }
+    // What is met for lies in segments that are new each time.
+    let both = [rank_of(&client, 0), last.clone()];
+    for (round, procs) in [&[][..], &both, &[]].into_iter().enumerate() {
+        let name = format!("round {round}");
+        client.put(Scope::GLOBAL, key(&name), Value::ByteObject(vec![me as u8; 3 << 20])).unwrap();
+        client.commit().unwrap();
+        client.fence(procs, &collect()).wait().unwrap();
+        assert_eq!(client.get(&last, name, &[]).unwrap(), Value::ByteObject(vec![last.rank.0 as u8; 3 << 20]));
+    }
+    client.fence_all(true).unwrap();
+    // Posted only now, it is waited for.
+    if *client.proc() == last {
+        client.put(Scope::GLOBAL, key("late"), Value::Bool(true)).unwrap();
+        client.commit().unwrap();
+    }
+    assert_eq!(client.get(&last, "late", &[]).unwrap(), Value::Bool(true));
+    if me == 0 {
+        assert_eq!(readers(), 1);
+        release.send(()).unwrap();
+    }
     // What has come meanwhile is not lost.
     client.fence(&[], &[]).wait().unwrap();
     client.finalize(&[]).unwrap();
 }
 
 #[test]
-fn no_look_up_waits_for_a_handler() {
+fn no_look_up_and_no_fence_waits_for_a_handler() {
     let server = server();
     Job::register(&server, "held@1", 2).run("held", true);
     Job::register(&server, "held@2", 2).run("held", false);

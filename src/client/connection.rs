@@ -5,8 +5,8 @@
 //! It cannot do so before the caller has let the lock go, at the end of its call: no callback overtakes the call that
 //! asked for it. A result that is ready without asking the server is handed to the thread as a *task*, for the same
 //! reason. A caller who meets all of its job waits beside that table: see `fence.rs`. The thread also sends what the
-//! socket has not taken (`outbox.rs`), and ends calls whose time limit has passed (`clock.rs`). In a process without
-//! shared memory another thread reads (`receiver.rs`).
+//! socket has not taken (`outbox.rs`), and ends calls whose time limit has passed (`clock.rs`). Where an event handler
+//! holds it while another thread blocks for an answer, one more thread reads (`receiver.rs`).
 //!
 //! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
@@ -32,7 +32,7 @@ use super::answer::{Answer, Waiter};
 use super::clock::{Clock, Then};
 use super::incoming::{End, Frame, Incoming, time_left};
 use super::outbox::{Meeting, Outbox};
-use super::received::Received;
+use super::receiver::Receiver;
 
 /// Message of the server that nobody waits for.
 pub(super) enum News {
@@ -42,13 +42,15 @@ pub(super) enum News {
 }
 
 /// Source of what the control thread takes in.
+#[derive(Default)]
 pub(super) enum Source {
     /// Nothing: there is no server, or not any more.
+    #[default]
     None,
     /// It reads by itself.
     Socket(Incoming),
     /// Another thread reads.
-    Received(Arc<Received>),
+    Received(Receiver),
 }
 
 impl Source {
@@ -56,7 +58,14 @@ impl Source {
         match self {
             Source::None => Ok(None),
             Source::Socket(incoming) => incoming.next(MAX_BODY),
-            Source::Received(received) => received.next(),
+            Source::Received(receiver) => receiver.received.next(),
+        }
+    }
+
+    /// Nothing is taken in any more, and the socket is shut down.
+    fn end(self) {
+        if let Source::Received(receiver) = self {
+            receiver.end();
         }
     }
 }
@@ -83,6 +92,8 @@ pub(super) struct Link {
     /// who has just been answered may hold it, to send the next request.
     has_unsent: AtomicBool,
     inbox: Mutex<Inbox>,
+    /// What the control thread takes in, unless it is in a callback.
+    reading: Mutex<Source>,
     wake: EventFd,
     clock: Arc<Clock>,
 }
@@ -111,8 +122,9 @@ impl Link {
             socket.set_nonblocking(true)?;
         }
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let (outbox, inbox, clock) = (Mutex::default(), Mutex::default(), Arc::default());
-        Ok(Self { way, outbox, bell: Bell::new(), has_unsent: AtomicBool::new(false), inbox, wake, clock })
+        let (outbox, inbox, reading) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let has_unsent = AtomicBool::new(false);
+        Ok(Self { way, outbox, bell: Bell::new(), has_unsent, inbox, reading, wake, clock: Arc::default() })
     }
 
     /// Returns whether there is, or was, a server that this process is a rank of.
@@ -151,9 +163,10 @@ impl Link {
     }
 
     /// Sends a request to meet all. The bell rings when it is [answered](Link::met); whoever waits ends it by
-    /// [`end_meeting`](Link::end_meeting) before there is another one.
+    /// [`end_meeting`](Link::end_meeting) before there is another one. Returns whether the control thread is in an
+    /// event handler.
     #[inline]
-    pub(super) fn meet(&self, call: &'static str, frame: &mut [u8]) -> Result<(), Error> {
+    pub(super) fn meet(&self, call: &'static str, frame: &mut [u8]) -> Result<bool, Error> {
         let Way::Socket(socket) = &self.way else { return Err(Error::NoServer { call }) };
         let mut outbox = lock(&self.outbox);
         outbox.post(call, socket, frame, true)?;
@@ -161,7 +174,7 @@ impl Link {
         if outbox.has_unsent() {
             self.rest_waits();
         }
-        Ok(())
+        Ok(outbox.in_handler)
     }
 
     /// The answer to the meeting, if it has come as a message or will not come.
@@ -223,14 +236,33 @@ impl Link {
     }
 
     /// Sends the request of a look-up that somebody blocks for: `waiter`, which runs nothing of the program, is called
-    /// in any case, on whatever thread has the answer.
-    pub(super) fn look_up(&self, call: &'static str, request: &Request, waiter: Waiter) {
+    /// in any case, on whatever thread has the answer. Returns whether the control thread is in an event handler.
+    pub(super) fn look_up(&self, call: &'static str, request: &Request, waiter: Waiter) -> bool {
         let sent = self.post(call, request, Some(waiter), |outbox, number, waiter| {
             outbox.lookups.extend(waiter.map(|waiter| (number, waiter)));
         });
         if let Err((error, Some(waiter))) = sent {
             waiter(Err(error));
         }
+        lock(&self.outbox).in_handler
+    }
+
+    /// The control thread goes into an event handler, and may stay there. Returns whether somebody blocks for an answer
+    /// meanwhile.
+    pub(super) fn enter_handler(&self) -> bool {
+        let mut outbox = lock(&self.outbox);
+        outbox.in_handler = true;
+        outbox.blocks_somebody()
+    }
+
+    /// It comes back.
+    pub(super) fn leave_handler(&self) {
+        lock(&self.outbox).in_handler = false;
+    }
+
+    /// What the control thread takes in.
+    pub(super) fn reading(&self) -> MutexGuard<'_, Source> {
+        lock(&self.reading)
     }
 
     /// Returns the one who blocks for the answer to a look-up, and nobody any more.
@@ -238,11 +270,14 @@ impl Link {
         lock(&self.outbox).lookups.remove(&number)
     }
 
-    /// Nothing more will come for those who block for a look-up.
+    /// Nothing more will come for those who block for a look-up or a meeting.
     pub(super) fn lose_lookups(&self) {
         let waiting = {
             let mut outbox = lock(&self.outbox);
             outbox.lost = true;
+            if matches!(outbox.meeting, Meeting::UnderWay(_)) {
+                self.answer_meeting(&mut outbox, Err(Error::LostConnection));
+            }
             std::mem::take(&mut outbox.lookups)
         };
         waiting.into_values().for_each(|waiter| waiter(Err(Error::LostConnection)));
@@ -392,14 +427,16 @@ impl Link {
     }
 
     /// The control thread. `on_news` is called for what the server says unasked, `on_lost` once if it goes.
-    pub(super) fn serve(&self, mut source: Source, on_news: impl Fn(News), on_lost: impl Fn()) {
+    pub(super) fn serve(&self, source: Source, on_news: impl Fn(News), on_lost: impl Fn()) {
         SERVES.set(self);
+        *self.reading() = source;
         // However the thread ends, and be it by a callback that panics, nobody is left waiting for it.
         let _end = OnEnd(|| {
             self.stop();
             let tasks = std::mem::take(&mut lock(&self.inbox).tasks);
             drop(tasks);
             self.abandon(|| Error::NotInitialized);
+            self.end_reading();
         });
         loop {
             let (tasks, stop) = {
@@ -411,10 +448,10 @@ impl Link {
             if stop && idle {
                 return;
             }
-            if let Err(end) = self.drain(&mut source, &on_news) {
-                source = Source::None;
+            if let Err(end) = self.drain(&on_news) {
                 let expected = lock(&self.inbox).closing;
                 self.abandon(|| Error::LostConnection);
+                self.end_reading();
                 if !expected {
                     trace!("the server is lost: {end}");
                     on_lost();
@@ -425,14 +462,16 @@ impl Link {
             let gave_up = self.clock.expire();
             // A task may have come together with the word to stop, and one wake-up was for both.
             if idle && !gave_up {
-                self.sleep(&source);
+                self.sleep();
             }
         }
     }
 
     /// Takes in every frame that has come.
-    fn drain(&self, source: &mut Source, on_news: &impl Fn(News)) -> Result<(), End> {
-        while let Some(frame) = source.next()? {
+    fn drain(&self, on_news: &impl Fn(News)) -> Result<(), End> {
+        // The lock is not held while a frame is acted on.
+        let next = || self.reading().next();
+        while let Some(frame) = next()? {
             match frame.header.kind {
                 Kind::Reply => {
                     let reply = frame::decode(Kind::Reply, &frame.body)?;
@@ -443,16 +482,9 @@ impl Link {
                     let number = frame.header.number;
                     let answer = Answer { reply, descriptors: frame.descriptors };
                     let mut outbox = lock(&self.outbox);
-                    match outbox.meeting {
-                        Meeting::UnderWay(meeting) if meeting == number => {
-                            self.answer_meeting(&mut outbox, answer.done());
-                            continue;
-                        }
-                        Meeting::GivenUp { number: meeting, .. } if meeting == number => {
-                            outbox.meeting = Meeting::Answered(answer.done());
-                            continue;
-                        }
-                        _ => {}
+                    if outbox.meeting.is_of(number) {
+                        self.end_of_meeting(&mut outbox, answer.done());
+                        continue;
                     }
                     let waiter = outbox.take(number);
                     drop(outbox);
@@ -466,6 +498,25 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a reply was that to the meeting, which is answered then.
+    pub(super) fn answers_meeting(&self, number: u64, body: &[u8]) -> Result<bool, FrameError> {
+        let mut outbox = lock(&self.outbox);
+        if !outbox.meeting.is_of(number) {
+            return Ok(false);
+        }
+        let answer = Answer { reply: frame::decode(Kind::Reply, body)?, descriptors: Vec::new() };
+        self.end_of_meeting(&mut outbox, answer.done());
+        Ok(true)
+    }
+
+    /// The answer to the meeting has come, be it that somebody waits for it or not any more.
+    fn end_of_meeting(&self, outbox: &mut Outbox, answer: Result<(), Error>) {
+        match outbox.meeting {
+            Meeting::UnderWay(_) => self.answer_meeting(outbox, answer),
+            _ => outbox.meeting = Meeting::Answered(answer),
+        }
     }
 
     /// Under the outbox's lock, so that whoever waits has not ended the meeting and begun another one meanwhile.
@@ -490,15 +541,27 @@ impl Link {
         waiting.into_iter().for_each(|waiter| waiter(Err(why())));
     }
 
+    /// Nothing is taken in any more; the socket is shut down.
+    fn end_reading(&self) {
+        let source = std::mem::take(&mut *self.reading());
+        source.end();
+    }
+
     /// Waits for bytes, tasks, room for bytes that were not sent, or the end of a time limit.
-    fn sleep(&self, source: &Source) {
+    fn sleep(&self) {
         let mut events = PollFlags::empty();
-        if matches!(source, Source::Socket(_)) {
-            events |= PollFlags::POLLIN;
-        }
-        let socket = match (&self.way, source) {
-            (_, Source::None) | (Way::None | Way::InProcess(_), _) => None,
-            (Way::Socket(socket), _) => {
+        let has_server = match *self.reading() {
+            Source::None => false,
+            Source::Socket(_) => {
+                events |= PollFlags::POLLIN;
+                true
+            }
+            Source::Received(_) => true,
+        };
+        let socket = match &self.way {
+            Way::None | Way::InProcess(_) => None,
+            Way::Socket(_) if !has_server => None,
+            Way::Socket(socket) => {
                 if self.has_unsent.load(Ordering::Acquire) {
                     let mut outbox = lock(&self.outbox);
                     outbox.flush(socket);

@@ -33,6 +33,7 @@ use super::answer::Answer;
 use super::call::limit_in;
 use super::clock::{Then, end_of, given_up};
 use super::connection::Link;
+use super::get::Way;
 use super::{Client, Error, Inner};
 
 /// Name of a fence in the trace.
@@ -83,7 +84,7 @@ impl Call<(), Error> for Fence {
     fn block(&self) -> Result<Option<()>, Error> {
         let Fence { inner, procs, info } = self;
         inner.may_wait(CALL)?;
-        let met = match inner.is_own_job(procs) {
+        let met: Option<Result<(), Error>> = match inner.is_own_job(procs) {
             false => None,
             true => match collects(info) {
                 Some(collect) => inner.meet(collect)?,
@@ -94,12 +95,16 @@ impl Call<(), Error> for Fence {
                 }
             },
         };
-        met.transpose()
+        let met = match met {
+            Some(met) => met,
+            None => inner.meet_slowly(procs.clone(), info.clone()),
+        };
+        met.map(Some)
     }
 
     fn send(self: Box<Self>, callback: Callback<(), Error>) -> Result<(), Error> {
         let Fence { inner, procs, info } = *self;
-        inner.send_fence(procs, info, callback)
+        inner.send_fence(procs, info, Way::Later, callback)
     }
 }
 
@@ -123,7 +128,10 @@ impl Client {
         self.inner.may_wait(CALL)?;
         match self.inner.meet(collect)? {
             Some(met) => met,
-            None => self.inner.meet_slowly(collect),
+            None => {
+                let info = collect.then(|| Info::new(keys::COLLECT_DATA, true));
+                self.inner.meet_slowly(Vec::new(), info.into_iter().collect())
+            }
         }
     }
 }
@@ -135,12 +143,10 @@ impl Inner {
         self.meet_at_word(None, |link, seen| link.meet(CALL, &mut frame::meet(seen, collect)))
     }
 
+    /// Waits for the answer to a fence.
     #[cold]
-    fn meet_slowly(self: &Arc<Self>, collect: bool) -> Result<(), Error> {
-        let info = collect.then(|| Info::new(keys::COLLECT_DATA, true));
-        pending::block(Error::NotInitialized, |callback| {
-            self.send_fence(Vec::new(), info.into_iter().collect(), callback)
-        })
+    fn meet_slowly(self: &Arc<Self>, procs: Vec<Proc>, info: Vec<Info>) -> Result<(), Error> {
+        pending::block(Error::NotInitialized, |callback| self.send_fence(procs, info, Way::Blocked, callback))
     }
 
     /// Waits at the word of release for all of the job to come, or the given time; none when that cannot be. `send` is
@@ -149,7 +155,7 @@ impl Inner {
     fn meet_at_word(
         self: &Arc<Self>,
         until: Option<Instant>,
-        send: impl FnOnce(&Link, u32) -> Result<(), Error>,
+        send: impl FnOnce(&Link, u32) -> Result<bool, Error>,
     ) -> Result<Option<Result<(), Error>>, Error> {
         let Some(reader) = self.jobs.of_server().filter(|_| self.link.has_server()) else { return Ok(None) };
         let sending = self.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,9 +163,12 @@ impl Inner {
             return Ok(None);
         }
         let seen = reader.releases();
-        send(&self.link, seen)?;
+        let is_held = send(&self.link, seen)?;
         self.meetings.count.fetch_add(1, Ordering::AcqRel);
         drop(sending);
+        if is_held {
+            self.read_aside();
+        }
         let met = match released(reader, seen, &self.link, until) {
             Some(met) => {
                 self.link.end_meeting();
@@ -187,16 +196,16 @@ impl Inner {
     #[cold]
     fn wait_for_news(self: &Arc<Self>, until: Option<Instant>) -> Result<(), Error> {
         pending::block(Error::NotInitialized, |callback| {
-            self.map_news_until(until, move || callback(Ok(())));
+            self.map_news_until(until, Way::Blocked, move || callback(Ok(())));
             Ok(())
         })
     }
 
     /// Maps what is new before it calls `then`, unless that takes longer: the fence is over, and a Get asks for the
     /// rest.
-    fn map_news_until(self: &Arc<Self>, until: Option<Instant>, then: impl FnOnce() + Send + 'static) {
+    fn map_news_until(self: &Arc<Self>, until: Option<Instant>, way: Way, then: impl FnOnce() + Send + 'static) {
         let then = self.link.bound(until, || (), Box::new(move |()| then()));
-        self.map_news(move || then(()));
+        self.map_news(way, move || then(()));
     }
 }
 
@@ -235,7 +244,13 @@ fn collects(info: &[Info]) -> Option<bool> {
 }
 
 impl Inner {
-    fn send_fence(self: &Arc<Self>, procs: Vec<Proc>, info: Vec<Info>, then: Callback<(), Error>) -> Result<(), Error> {
+    fn send_fence(
+        self: &Arc<Self>,
+        procs: Vec<Proc>,
+        info: Vec<Info>,
+        way: Way,
+        then: Callback<(), Error>,
+    ) -> Result<(), Error> {
         self.life.check()?;
         if !self.link.has_server() {
             return self.fence_alone(&procs, &info, then);
@@ -244,7 +259,7 @@ impl Inner {
         let request = Request::Fence { procs, info };
         let inner = self.clone();
         let then: Then<Result<(), Error>> = Box::new(move |result| match result {
-            Ok(()) => inner.clone().map_news_until(until, move || then(inner.posts.outcome())),
+            Ok(()) => inner.clone().map_news_until(until, way, move || then(inner.posts.outcome())),
             Err(error) => then(Err(error)),
         });
         let then = self.link.bound(until, given_up, then);
@@ -255,7 +270,11 @@ impl Inner {
             drop(under_way);
             then(answer.and_then(Answer::done));
         };
-        self.link.request(CALL, &request, Box::new(waiter))
+        match way {
+            Way::Blocked => self.look_up(CALL, &request, Box::new(waiter)),
+            Way::Later => self.link.request(CALL, &request, Box::new(waiter))?,
+        }
+        Ok(())
     }
 
     /// Returns whether these participants are the own namespace, as most callers name it.

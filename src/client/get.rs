@@ -16,7 +16,7 @@ use crate::store::{Guard, JobReader, Miss, Origin, PinError, RawValue, ReadError
 use crate::sys::cell::Epoch;
 use crate::trace;
 
-use super::answer::Answer;
+use super::answer::{Answer, Waiter};
 use super::call::wait;
 use super::clock::{end_of, given_up};
 use super::{Client, Directives, Error, Inner, Question};
@@ -78,9 +78,9 @@ enum Answered {
     Ask,
 }
 
-/// How the caller of a Get receives its value.
+/// How the caller of a Get, or of a fence, receives its result.
 #[derive(Clone, Copy)]
-enum Way {
+pub(super) enum Way {
     /// A thread blocks for it.
     Blocked,
     /// By a callback of the program.
@@ -448,7 +448,7 @@ impl Inner {
             (Answered::Map, _) => {
                 let inner = self.clone();
                 let then = self.link.bound(end_of(limit), given_up, then);
-                self.map(asked.proc.nspace.clone(), move || match inner.answer(&asked) {
+                self.map(asked.proc.nspace.clone(), way, move || match inner.answer(&asked) {
                     Answered::Told(told) => then(told),
                     Answered::Map | Answered::Ask => inner.ask(asked, way, then),
                 });
@@ -555,9 +555,15 @@ impl Inner {
             });
         };
         let (request, waiter) = (Request::Get { proc, key, info }, Box::new(waiter));
+        self.follow_up(way, &request, waiter);
+    }
+
+    /// Sends a request that belongs to a Get, or a fence, that has been accepted: `waiter` is called in any case. Where
+    /// somebody blocks, it runs nothing of the program.
+    pub(super) fn follow_up(self: &Arc<Self>, way: Way, request: &Request, waiter: Waiter) {
         match way {
-            Way::Blocked => self.link.look_up("PMIx_Get", &request, waiter),
-            Way::Later => self.link.follow_up("PMIx_Get", &request, waiter),
+            Way::Blocked => self.look_up("PMIx_Get", request, waiter),
+            Way::Later => self.link.follow_up("PMIx_Get", request, waiter),
         }
     }
 }

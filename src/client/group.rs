@@ -14,6 +14,7 @@ use crate::store::Directives;
 
 use super::call::{infos, limit_in, nothing, taken};
 use super::events::{Event, procs_of};
+use super::get::Way;
 use super::{Client, Error, Inner};
 
 /// The groups that this process is in, each with its members by group rank.
@@ -89,7 +90,7 @@ impl Inner {
             {
                 inner.own.groups.lock().insert(name, procs_of(infos, keys::GROUP_MEMBERSHIP));
             }
-            inner.clone().map_news(move || then(result));
+            inner.clone().map_news(Way::Later, move || then(result));
         };
         self.link.request(call, &Request::Group { group, call: what }, Box::new(waiter))
     }

@@ -21,6 +21,7 @@ use crate::trace;
 
 use super::Inner;
 use super::answer::Answer;
+use super::get::Way;
 
 /// Readers by namespace.
 pub(super) struct Jobs {
@@ -229,7 +230,7 @@ impl Jobs {
 
 impl Inner {
     /// Asks for what is not mapped of a job; `then` is called once it is, or will not be.
-    pub(super) fn map(self: &Arc<Self>, nspace: Nspace, then: impl FnOnce() + Send + 'static) {
+    pub(super) fn map(self: &Arc<Self>, nspace: Nspace, way: Way, then: impl FnOnce() + Send + 'static) {
         let job = self.jobs.job(nspace.as_bytes());
         if let Some(job) = job
             && let Some(behind) = &job.behind
@@ -244,8 +245,8 @@ impl Inner {
         let have = job.map_or(Have::default(), |job| job.of_server().have());
         let inner = self.clone();
         let request = Request::Segments { nspace: nspace.clone(), have };
-        self.link.follow_up(
-            "PMIx_Get",
+        self.follow_up(
+            way,
             &request,
             Box::new(move |answer| {
                 match answer {
@@ -263,11 +264,11 @@ impl Inner {
     }
 
     /// Maps everything new of every job that is mapped at all, then calls `then`.
-    pub(super) fn map_news(self: &Arc<Self>, then: impl FnOnce() + Send + 'static) {
+    pub(super) fn map_news(self: &Arc<Self>, way: Way, then: impl FnOnce() + Send + 'static) {
         let then: Box<dyn FnOnce() + Send> = Box::new(then);
         let steps = self.jobs.behind().into_iter().fold(then, |then, nspace| {
             let inner = self.clone();
-            Box::new(move || inner.map(nspace, then))
+            Box::new(move || inner.map(nspace, way, then))
         });
         steps();
     }

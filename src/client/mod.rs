@@ -88,7 +88,6 @@ use incoming::Incoming;
 use jobs::Jobs;
 use local::Local;
 use post::Posts;
-use received::Received;
 use receiver::Receiver;
 
 /// The environment variable that turns shared memory off (`off`): every look-up then goes over the control plane, with the
@@ -363,13 +362,16 @@ impl Client {
             connections.retain(|other| other.strong_count() > 0);
             connections.push(Arc::downgrade(&inner));
         }
-        let (source, receiver) = Self::receive(&inner, incoming)?;
+        let source = match incoming {
+            None => Source::None,
+            Some(incoming) if inner.jobs.can_map() => Source::Socket(incoming),
+            Some(incoming) => {
+                Source::Received(Receiver::start(&inner, incoming).map_err(|(error, _)| system("no thread")(error))?)
+            }
+        };
         let served = inner.clone();
         let thread = signals::spawn_without_signals("instanton", move || {
             served.link.serve(source, |news| served.hear(news), || served.server_lost());
-            if let Some(receiver) = receiver {
-                receiver.end();
-            }
         });
         let thread = Mutex::new(Some(thread.map_err(system("no thread"))?));
         Ok(Client {
@@ -379,22 +381,6 @@ impl Client {
             #[cfg(feature = "server")]
             upstream: Mutex::default(),
         })
-    }
-
-    /// Has another thread read what comes, where look-ups cannot do without.
-    fn receive(inner: &Arc<Inner>, incoming: Option<Incoming>) -> Result<(Source, Option<Receiver>), InitError> {
-        let mut incoming = match incoming {
-            None => return Ok((Source::None, None)),
-            Some(incoming) if inner.jobs.can_map() => return Ok((Source::Socket(incoming), None)),
-            Some(incoming) => incoming,
-        };
-        let received = Arc::<Received>::default();
-        let (reader, queue) = (inner.clone(), received.clone());
-        let thread = signals::spawn_without_signals("instanton-read", move || {
-            receiver::receive(&reader.link, &mut incoming, &queue);
-        });
-        let thread = thread.map_err(system("no thread"))?;
-        Ok((Source::Received(received.clone()), Some(Receiver { received, thread })))
     }
 
     /// Returns whether this process may use the client: neither after [`finalize`](Client::finalize) nor in a forked child.

@@ -248,7 +248,7 @@ impl Inner {
                 let handler = current.clone();
                 let (inner, to_come) = (self.clone(), results.clone());
                 let walk = Walk { inner, event: event.clone(), rest, results: to_come, current };
-                return handler.call(&event, &results, Chain(Some(walk)));
+                return self.in_handler(|| handler.call(&event, &results, Chain(Some(walk))));
             }
         }
         self.group_decided(&event, &results);

@@ -26,6 +26,8 @@ pub(super) struct Outbox {
     /// Look-ups that somebody blocks for.
     pub(super) lookups: NumberMap<u64, Waiter>,
     pub(super) meeting: Meeting,
+    /// The control thread is in an event handler of the program.
+    pub(super) in_handler: bool,
     pub(super) lost: bool,
 }
 
@@ -46,7 +48,19 @@ pub(super) enum Meeting {
     },
 }
 
+impl Meeting {
+    /// Returns whether a reply of that number is the answer to it.
+    pub(super) fn is_of(&self, number: u64) -> bool {
+        matches!(self, Self::UnderWay(own) | Self::GivenUp { number: own, .. } if *own == number)
+    }
+}
+
 impl Outbox {
+    /// Returns whether somebody blocks for an answer that another thread than the control thread could hand over.
+    pub(super) fn blocks_somebody(&self) -> bool {
+        !self.lookups.is_empty() || matches!(self.meeting, Meeting::UnderWay(_))
+    }
+
     /// Puts a frame on its way, with the next number if it is answered.
     #[inline]
     pub(super) fn post(

@@ -25,10 +25,17 @@ pub fn begin() {
         return;
     }
     let said = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    // Of the processes of a run, the one that the user has started complains.
+    let is_first = !std::env::args_os().nth(1).is_some_and(|word| word == "launch" || word == "node");
+    let complain = |line: &str| {
+        if is_first {
+            say(line);
+        }
+    };
     let levels = said(LEVEL).and_then(|levels| match parse(&levels) {
         Some(targets) => Some(targets),
         None => {
-            say(&format!(
+            complain(&format!(
                 "{LEVEL}={levels} is left out: error, warn, info, debug or trace is meant, or PART=LEVEL,..."
             ));
             None
@@ -39,7 +46,7 @@ pub fn begin() {
         None | Some("text") => false,
         Some("json") => true,
         Some(other) => {
-            say(&format!("{FORM}={other} is left out: text or json is meant"));
+            complain(&format!("{FORM}={other} is left out: text or json is meant"));
             false
         }
     };

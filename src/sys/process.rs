@@ -7,20 +7,19 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::time::TimeValLike;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, getegid, geteuid};
 
 use super::exec_stop;
 
-/// Returns the processor time that this thread has taken so far.
+/// Returns the processor time that this thread has taken so far, up to this moment: `getrusage` lags by a tick of the
+/// kernel, and would count a long turn as the next one's.
 pub fn thread_time() -> Duration {
     // It fails for nobody who asks for itself.
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return Duration::ZERO };
-    let time = usage.user_time() + usage.system_time();
-    Duration::from_micros(u64::try_from(time.num_microseconds()).unwrap_or(0))
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that
@@ -212,6 +211,15 @@ mod tests {
     /// In its own group, until it is killed.
     fn sleeper() -> std::process::Child {
         Command::new("sleep").arg("1000").process_group(0).spawn().unwrap()
+    }
+
+    #[test]
+    fn the_processor_time_of_a_thread_runs_on_between_ticks() {
+        let times = [(); 100].map(|()| {
+            (0..10_000).for_each(|at| _ = std::hint::black_box(at));
+            thread_time()
+        });
+        assert!(times.is_sorted_by(|earlier, later| earlier < later), "{times:?}");
     }
 
     #[test]

@@ -5,8 +5,10 @@
  *
  * Ranks 0 and 1 fence and get for a while, and write to DIR/RANK how often, and how many milliseconds the longest round
  * took. Rank 2 makes requests of one kind again and again until DIR/0 is there, and writes to DIR/burnt how many
- * processors it has kept busy. A kind such as "spin1.25" burns so many and asks nothing: the other kinds are measured by
- * what victims have beside it. "forks" asks nothing either, and shows what the processes of "connections" cost as such.
+ * processors it has kept busy. Some kinds ask nothing; what victims have beside them is what the other kinds are measured
+ * by. "spin1.25" burns so many processors. Processes that come and go, or wake together, keep others off the processors
+ * longer than one that burns as much: "crowd" starts as many as it can, which burn 2 ms each, and "clones1.25" has sixty
+ * that burn so much together.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,6 +26,8 @@
 #define AHEAD 1.0
 /* Requests of an attacker that are under way at once. */
 #define UNDER_WAY 20000
+/* Processes of an attacker with many. */
+#define CLONES 60
 
 static pmix_proc_t me, pair[2], with_victim[2];
 static char over[4096];
@@ -214,6 +218,18 @@ static void burn_part(double part)
         nanosleep(&rest, NULL);
 }
 
+/* Sleeps until the next of the moments, 10 ms apart, at which all clones wake, and burns this part of the time. */
+static void wake_and_burn(double part)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    struct timespec rest = {.tv_nsec = 10000000 - at.tv_nsec % 10000000};
+    nanosleep(&rest, NULL);
+    clock_t until = clock() + (clock_t)(part * 1e-2 * CLOCKS_PER_SEC);
+    while (clock() < until)
+        ;
+}
+
 /* Makes one request; returns success where an answer comes to a callback. */
 static pmix_status_t request(const char *kind)
 {
@@ -351,8 +367,8 @@ static pmix_status_t request(const char *kind)
         return PMIx_IOF_pull(&me, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, printed, pulled, NULL);
     if (IS("events") || IS("small-events")) {
         if (next == 1) {
-            /* Sixty clones of this process hear them. */
-            for (int clone = 0; clone < 60; clone++)
+            /* Clones of this process hear them. */
+            for (int clone = 0; clone < CLONES; clone++)
                 if (fork() == 0) {
                     pmix_status_t code = -5000;
                     PMIx_Init(NULL, NULL, 0);
@@ -375,9 +391,22 @@ static pmix_status_t request(const char *kind)
             PMIx_Deregister_event_handler((size_t)handler, NULL, NULL);
         return PMIX_ERROR;
     }
-    if (IS("forks")) {
-        if (fork() == 0)
+    if (IS("crowd")) {
+        if (fork() == 0) {
+            for (double until = now() + 2e-3; now() < until;)
+                ;
             _exit(0);
+        }
+        return PMIX_ERROR;
+    }
+    if (strncmp(kind, "clones", 6) == 0) {
+        for (int clone = 0; next == 1 && clone < CLONES; clone++)
+            if (fork() == 0) {
+                while (!is_over())
+                    wake_and_burn(atof(kind + 6) / CLONES);
+                _exit(0);
+            }
+        usleep(10000);
         return PMIX_ERROR;
     }
     if (IS("connections")) {

@@ -121,8 +121,8 @@ pub unsafe fn c_bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
     }
 }
 
-/// The bytes of a map expression: those before the NUL, or of the binary form (`blob:`, a component and `size=...:`, a
-/// NUL behind each) all that it says it has.
+/// The bytes of a map expression: those before the NUL, or of the binary forms (`blob:`, `size=...:` with or without the
+/// name of a component before it, a NUL behind each) all that it says it has.
 ///
 /// # Safety
 /// `text` is NULL or such an expression that stays for `'a`.
@@ -133,12 +133,17 @@ pub unsafe fn expression<'a>(text: *const c_char) -> Option<&'a [u8]> {
         if method != b"blob:" {
             return Some(method);
         }
-        let component = c_bytes(text.add(method.len() + 1))?;
-        let head = method.len() + component.len() + 2;
-        let size = c_bytes(text.add(head))?;
+        let mut head = method.len() + 1;
+        let mut size = c_bytes(text.add(head))?;
+        head += size.len() + 1;
+        // What comes behind a size is no text.
+        if !size.starts_with(b"size=") {
+            size = c_bytes(text.add(head))?;
+            head += size.len() + 1;
+        }
         let digits = size.strip_prefix(b"size=")?.strip_suffix(b":")?;
         let bytes: usize = std::str::from_utf8(digits).ok()?.parse().ok()?;
-        slice(text.cast::<u8>(), (head + size.len() + 1).checked_add(bytes)?).ok()
+        slice(text.cast::<u8>(), head.checked_add(bytes)?).ok()
     }
 }
 
@@ -241,4 +246,25 @@ pub fn new_argv<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<*m
         }
     }
     Ok(array)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expression_ends_where_it_says_that_it_does() {
+        // SAFETY: all of them end with a NUL, or have the bytes that they say they have.
+        let read = |text: &'static [u8]| unsafe { expression(text.as_ptr().cast()) };
+        assert_eq!(read(b"pmix[a]\0rest\0"), Some(&b"pmix[a]"[..]));
+        let with_component = b"blob:\0component=zlib:\0size=4:\0a\0b\0\0";
+        assert_eq!(read(with_component), Some(&with_component[..with_component.len() - 1]));
+        let without = b"blob:\0size=4:\0a\0b\0\0";
+        assert_eq!(read(without), Some(&without[..without.len() - 1]));
+        for bad in
+            [&b"blob:\0size=:\0a\0\0"[..], b"blob:\0size=4\0abcd\0", b"blob:\0a:\0size=-1:\0\0", b"blob:\0a\0b\0"]
+        {
+            assert_eq!(read(bad), None, "{bad:?}");
+        }
+    }
 }

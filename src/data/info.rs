@@ -210,11 +210,9 @@ pub struct Query {
 impl Query {
     /// Returns whether its qualifiers name at most one process, and none by its rank alone.
     pub fn is_sound(&self) -> bool {
-        let has = |key| self.qualifiers.find(key).is_some();
-        match has(keys::RANK) {
-            true => has(keys::NSPACE) && !has(keys::PROCID),
-            false => !(has(keys::PROCID) && has(keys::NSPACE)),
-        }
+        let times = |key: &str| self.qualifiers.iter().filter(|info| info.key == *key).count();
+        let named = (times(keys::PROCID), times(keys::NSPACE), times(keys::RANK));
+        matches!(named, (0, 0, 0) | (1, 0, 0) | (0, 1, 0 | 1))
     }
 
     /// Returns the process or job that the question is about: the job of the one who asks, unless a qualifier

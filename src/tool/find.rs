@@ -290,15 +290,12 @@ fn places(info: &[Info]) -> Result<Vec<Place>, InitError> {
             (None, None, None) => info.is_set(keys::CONNECT_TO_SYSTEM).then_some(Place::System),
         },
     };
+    if let Some(named) = named {
+        return Ok(vec![named]);
+    }
     let first = info.is_set(keys::CONNECT_SYSTEM_FIRST).then_some(Place::SystemFirst);
-    let last = match named {
-        Some(named) => vec![named],
-        None => {
-            let launcher = env::var(LAUNCHER_URI).ok().and_then(|uri| address(&uri).ok());
-            [Place::Launcher].into_iter().chain(launcher).chain([Place::Any]).collect()
-        }
-    };
-    Ok(first.into_iter().chain(last).collect())
+    let launcher = env::var(LAUNCHER_URI).ok().and_then(|uri| address(&uri).ok());
+    Ok(first.into_iter().chain([Place::Launcher]).chain(launcher).chain([Place::Any]).collect())
 }
 
 /// An address, or `file:` and the name of a file that has it.
@@ -354,7 +351,7 @@ mod tests {
         let first = Info::new(keys::CONNECT_SYSTEM_FIRST, true);
         assert_eq!(wish(&[system.clone(), pid.clone(), Info::new(keys::SERVER_URI, uri)]), Ok(vec![place]));
         assert_eq!(wish(&[system.clone(), pid.clone()]), Ok(vec![Place::Process(17)]));
-        assert_eq!(wish(&[first.clone(), pid]), Ok(vec![Place::SystemFirst, Place::Process(17)]));
+        assert_eq!(wish(&[first.clone(), pid]), Ok(vec![Place::Process(17)]));
         assert_eq!(wish(&[system]), Ok(vec![Place::System]));
         assert_eq!(wish(&[first]), Ok(vec![Place::SystemFirst, Place::Launcher, Place::Any]));
         assert_eq!(wish(&[Info::new(keys::SERVER_URI, "file:/x")]), Ok(vec![Place::File("/x".into())]));

@@ -93,7 +93,9 @@ static int client(void) {
     OK(PMIx_Unpublish(keys, NULL, 0));
     OK(PMIx_Unpublish_nb(NULL, NULL, 0, done, &ready));
     until(&ready, ++want);
+    data[1].value = (pmix_value_t){.type = PMIX_INT, .data.integer = 5};
     IS(PMIX_ERR_NOT_FOUND, PMIx_Lookup(data + 1, 1, NULL, 0));
+    CHECK(data[1].value.type == PMIX_UNDEF);
 
     OK(PMIx_Spawn(NULL, 0, &app, 1, child));
     CHECK(!strcmp(child, "child"));

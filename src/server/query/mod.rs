@@ -478,7 +478,9 @@ mod tests {
     fn a_rank_of_no_namespace_is_refused_and_so_is_a_process_that_is_named_twice() {
         let process = || Info::new(keys::PROCID, proc("job", 0));
         let (rank, nspace) = (Info::new(keys::RANK, Rank(0)), Info::new(keys::NSPACE, "job"));
-        for wrong in [vec![rank.clone()], vec![process(), rank.clone()], vec![process(), nspace.clone()]] {
+        let twice = [vec![process(); 2], vec![nspace.clone(); 2], vec![nspace.clone(), rank.clone(), rank.clone()]];
+        let mixed = [vec![rank.clone()], vec![process(), rank.clone()], vec![process(), nspace.clone()]];
+        for wrong in twice.into_iter().chain(mixed) {
             let mut bench = Bench::new();
             bench.ask_with(&[&["k"]], &wrong);
             assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_BAD_PARAM)), "{wrong:?}");

@@ -64,6 +64,7 @@ fn chosen(value: &Value) -> Result<Value, Status> {
             let text = text.to_string_lossy();
             Ok(Ranks::read(&text).map_err(|_| Status::ERR_BAD_PARAM)?.value())
         }
+        Value::Undef => Ok(true.into()),
         Value::Bool(_) | Value::Proc(_) | Value::DataArray(_) => Ok(value.clone()),
         number => number.as_rank().map(|_| number.clone()).ok_or(Status::ERR_BAD_PARAM),
     }
@@ -107,6 +108,7 @@ mod tests {
         assert_eq!(on_exec(&Stops::read(&[], &apps).unwrap()), [2, 3]);
         for (value, ranks) in [
             (true.into(), vec![0, 1, 2, 3, 4]),
+            (Value::Undef, vec![0, 1, 2, 3, 4]),
             (false.into(), vec![]),
             (Value::from("0,3-4"), vec![0, 3, 4]),
             (Rank(1).into(), vec![1]),

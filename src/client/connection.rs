@@ -10,6 +10,8 @@
 //!
 //! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
+mod meeting;
+
 use std::cell::Cell;
 use std::io;
 use std::net::Shutdown;
@@ -31,7 +33,7 @@ use super::Error;
 use super::answer::{Answer, Waiter};
 use super::clock::{Clock, Then};
 use super::incoming::{End, Frame, Incoming, time_left};
-use super::outbox::{Meeting, Outbox};
+use super::outbox::Outbox;
 use super::receiver::Receiver;
 
 /// Message of the server that nobody waits for.
@@ -162,72 +164,6 @@ impl Link {
         self.send(call, request, None).map_err(|(error, _)| error)
     }
 
-    /// Sends a request to meet all. The bell rings when it is [answered](Link::met); whoever waits ends it by
-    /// [`end_meeting`](Link::end_meeting) before there is another one. Returns whether the control thread is in an
-    /// event handler.
-    #[inline]
-    pub(super) fn meet(&self, call: &'static str, frame: &mut [u8]) -> Result<bool, Error> {
-        let Way::Socket(socket) = &self.way else { return Err(Error::NoServer { call }) };
-        let mut outbox = lock(&self.outbox);
-        outbox.post(call, socket, frame, true)?;
-        outbox.meeting = Meeting::UnderWay(outbox.last);
-        if outbox.has_unsent() {
-            self.rest_waits();
-        }
-        Ok(outbox.in_handler)
-    }
-
-    /// The answer to the meeting, if it has come as a message or will not come.
-    #[cold]
-    pub(super) fn met(&self) -> Option<Result<(), Error>> {
-        let mut outbox = lock(&self.outbox);
-        match std::mem::take(&mut outbox.meeting) {
-            Meeting::Answered(answer) => Some(answer),
-            other => {
-                outbox.meeting = other;
-                None
-            }
-        }
-    }
-
-    /// Nobody waits for the meeting any more.
-    #[inline]
-    pub(super) fn end_meeting(&self) {
-        let mut outbox = lock(&self.outbox);
-        outbox.meeting = Meeting::None;
-        self.bell.reset();
-    }
-
-    /// The one who began the meeting, having seen so many releases, waits no more. Returns the answer where it has come
-    /// meanwhile. Else the meeting stays under way, until [`settle_meeting`](Link::settle_meeting) says that it is over.
-    #[cold]
-    pub(super) fn give_up_meeting(&self, seen: u32) -> Option<Result<(), Error>> {
-        let mut outbox = lock(&self.outbox);
-        self.bell.reset();
-        match std::mem::take(&mut outbox.meeting) {
-            Meeting::Answered(answer) => return Some(answer),
-            Meeting::UnderWay(number) => outbox.meeting = Meeting::GivenUp { number, seen },
-            other => outbox.meeting = other,
-        }
-        None
-    }
-
-    /// Returns whether the meeting that was given up is over, and forgets it then: it was answered, or there were other
-    /// releases than its caller has seen.
-    #[cold]
-    pub(super) fn settle_meeting(&self, releases: u32) -> bool {
-        let mut outbox = lock(&self.outbox);
-        let is_over = match outbox.meeting {
-            Meeting::GivenUp { seen, .. } => seen != releases,
-            Meeting::Answered(_) => true,
-            _ => false,
-        };
-        if is_over {
-            outbox.meeting = Meeting::None;
-        }
-        is_over
-    }
-
     /// Sends a request that belongs to a call which has been accepted already: `waiter` is called in any case.
     pub(super) fn follow_up(&self, call: &'static str, request: &Request, waiter: Waiter) {
         if let Err((error, Some(waiter))) = self.send(call, request, Some(waiter)) {
@@ -241,10 +177,15 @@ impl Link {
         let sent = self.post(call, request, Some(waiter), |outbox, number, waiter| {
             outbox.lookups.extend(waiter.map(|waiter| (number, waiter)));
         });
-        if let Err((error, Some(waiter))) = sent {
-            waiter(Err(error));
+        match sent {
+            Ok(in_handler) => in_handler,
+            Err((error, waiter)) => {
+                if let Some(waiter) = waiter {
+                    waiter(Err(error));
+                }
+                false
+            }
         }
-        lock(&self.outbox).in_handler
     }
 
     /// The control thread goes into an event handler, and may stay there. Returns whether somebody blocks for an answer
@@ -275,9 +216,7 @@ impl Link {
         let waiting = {
             let mut outbox = lock(&self.outbox);
             outbox.lost = true;
-            if matches!(outbox.meeting, Meeting::UnderWay(_)) {
-                self.answer_meeting(&mut outbox, Err(Error::LostConnection));
-            }
+            self.lose_meeting(&mut outbox, Error::LostConnection);
             std::mem::take(&mut outbox.lookups)
         };
         waiting.into_values().for_each(|waiter| waiter(Err(Error::LostConnection)));
@@ -289,21 +228,22 @@ impl Link {
         request: &Request,
         waiter: Option<Waiter>,
     ) -> Result<(), (Error, Option<Waiter>)> {
-        self.post(call, request, waiter, Outbox::await_answer)
+        self.post(call, request, waiter, Outbox::await_answer).map(|_| ())
     }
 
-    /// Sends a request, whose waiter `keep` puts where its answer finds it. Without a waiter, it has number 0.
+    /// Sends a request, whose waiter `keep` puts where its answer finds it. Without a waiter, it has number 0. Returns
+    /// whether the control thread is in an event handler.
     fn post(
         &self,
         call: &'static str,
         request: &Request,
         waiter: Option<Waiter>,
         keep: fn(&mut Outbox, u64, Option<Waiter>),
-    ) -> Result<(), (Error, Option<Waiter>)> {
+    ) -> Result<bool, (Error, Option<Waiter>)> {
         let socket = match &self.way {
             Way::None => return Err((Error::NoServer { call }, waiter)),
             Way::Socket(socket) => socket,
-            Way::InProcess(server) => return self.ask_in_process(&**server, request, waiter),
+            Way::InProcess(server) => return self.ask_in_process(&**server, request, waiter).map(|()| false),
         };
         // The archive is made outside the lock, the number put in under it.
         let mut frame = match frame::request(request) {
@@ -319,7 +259,7 @@ impl Link {
         if outbox.has_unsent() {
             self.rest_waits();
         }
-        Ok(())
+        Ok(outbox.in_handler)
     }
 
     /// Waits until the socket has taken all that was sent so far, or the connection is lost. The control thread does
@@ -500,39 +440,12 @@ impl Link {
         Ok(())
     }
 
-    /// Returns whether a reply was that to the meeting, which is answered then.
-    pub(super) fn answers_meeting(&self, number: u64, body: &[u8]) -> Result<bool, FrameError> {
-        let mut outbox = lock(&self.outbox);
-        if !outbox.meeting.is_of(number) {
-            return Ok(false);
-        }
-        let answer = Answer { reply: frame::decode(Kind::Reply, body)?, descriptors: Vec::new() };
-        self.end_of_meeting(&mut outbox, answer.done());
-        Ok(true)
-    }
-
-    /// The answer to the meeting has come, be it that somebody waits for it or not any more.
-    fn end_of_meeting(&self, outbox: &mut Outbox, answer: Result<(), Error>) {
-        match outbox.meeting {
-            Meeting::UnderWay(_) => self.answer_meeting(outbox, answer),
-            _ => outbox.meeting = Meeting::Answered(answer),
-        }
-    }
-
-    /// Under the outbox's lock, so that whoever waits has not ended the meeting and begun another one meanwhile.
-    fn answer_meeting(&self, outbox: &mut Outbox, answer: Result<(), Error>) {
-        outbox.meeting = Meeting::Answered(answer);
-        self.bell.ring();
-    }
-
     /// Tells everybody who waits for the server that no answer will come.
     fn abandon(&self, why: impl Fn() -> Error) {
         let waiting = {
             let mut outbox = lock(&self.outbox);
             outbox.lost = true;
-            if matches!(outbox.meeting, Meeting::UnderWay(_)) {
-                self.answer_meeting(&mut outbox, Err(why()));
-            }
+            self.lose_meeting(&mut outbox, why());
             outbox.take_all()
         };
         if let Way::Socket(socket) = &self.way {

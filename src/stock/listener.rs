@@ -1,5 +1,5 @@
 //! The stock door, seen from the server: ports of the loopback interface, and of others where the host asks for peers of
-//! other machines ([`far`]), and the connections that come in through them.
+//! other machines ([`identity`]), and the connections that come in through them.
 //!
 //! It never blocks, and whatever a peer does harms that peer alone. A refused peer reads the status of its refusal
 //! before its socket ends, which a stock server does not let it: it would take itself for a process without a server.
@@ -28,7 +28,7 @@ use crate::message::door::{Arrival, Callers, Capabilities, Door, JobInformation,
 use crate::message::door::{Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::message::{LARGEST, Push, Request};
-use crate::sys::{munge, sock_diag};
+use crate::sys::munge;
 use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
@@ -38,7 +38,7 @@ use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{ASKER, SHORT, WORKER, Worker};
 use crate::wire::{Form, WireError};
 
-use far::Unproven;
+use identity::Unproven;
 
 /// Connections taken in before those who are in already get their turn.
 const ACCEPTED_PER_TURN: usize = 64;
@@ -334,20 +334,6 @@ impl StockListener {
         }
     }
 
-    /// Takes in who a peer says it is. The kernel says whose it is, or where it is on another machine, munge.
-    fn introduce(&mut self, id: u64, ack: Ack, callers: &mut dyn Callers) -> Result<(), Breach> {
-        let Some(connection) = self.connections.get(&id) else { return Ok(()) };
-        let (there, here) = (connection.stream.peer_addr()?, connection.stream.local_addr()?);
-        match sock_diag::owner_of_other_end(there, here) {
-            Ok(uid) => self.arrive(id, ack, User { uid, gid: None }, callers),
-            Err(e) if e.kind() == io::ErrorKind::NotFound && !here.ip().is_loopback() => {
-                self.judge(id, ack, there.ip(), callers);
-            }
-            Err(e) => return Err(e.into()),
-        }
-        Ok(())
-    }
-
     /// Asks the server whether a peer may come in, as this user.
     fn arrive(&mut self, id: u64, mut ack: Ack, user: User, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -608,7 +594,7 @@ impl Door for StockListener {
     }
 }
 
-mod far;
+mod identity;
 mod information;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
-//! Peers of other machines: a credential of munge says whose they are.
+//! Identity of a peer: whose the process at the other end of a connection is.
 //!
-//! The kernel says nothing of the other end of such a connection. Their first message brings a credential, which the
-//! munge service of this machine takes apart: it was made by the service of a machine with the same key, for the user and
-//! the group that it names, and counts once. A thread of its own waits for that service; meanwhile the connection is
-//! still one that has not said who it is.
+//! The kernel says so of a socket on this machine, and nothing of one on another. The first message from there brings a
+//! credential, which the munge service of this machine takes apart: it was made by the service of a machine with the same
+//! key, for the user and the group that it names, and counts once. A thread of its own waits for that service; meanwhile
+//! the connection is still one that has not said who it is.
 //!
 //! A credential counts for nothing where the other end is on this machine, whatever address it uses.
 use std::io;
@@ -16,8 +16,8 @@ use super::{Done, StockListener};
 use crate::data::Status;
 use crate::message::door::{Callers, User};
 use crate::stock::ack::Ack;
-use crate::stock::connection::Stage;
-use crate::sys::{interfaces, munge};
+use crate::stock::connection::{Breach, Stage};
+use crate::sys::{interfaces, munge, sock_diag};
 use crate::trace;
 use crate::transport::lobby::MAX_UNKNOWN;
 
@@ -53,6 +53,20 @@ impl Unproven {
 }
 
 impl StockListener {
+    /// Takes in who a peer says it is. The kernel says whose it is, or where it is on another machine, munge.
+    pub(super) fn introduce(&mut self, id: u64, ack: Ack, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(connection) = self.connections.get(&id) else { return Ok(()) };
+        let (there, here) = (connection.stream.peer_addr()?, connection.stream.local_addr()?);
+        match sock_diag::owner_of_other_end(there, here) {
+            Ok(uid) => self.arrive(id, ack, User { uid, gid: None }, callers),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && !here.ip().is_loopback() => {
+                self.judge(id, ack, there.ip(), callers);
+            }
+            Err(e) => return Err(e.into()),
+        }
+        Ok(())
+    }
+
     /// Has the credential of a peer judged, which comes from this address.
     pub(super) fn judge(&mut self, id: u64, mut ack: Ack, there: IpAddr, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };

@@ -87,11 +87,7 @@ fn ours(server: &Listed) -> Finding {
 fn silent(shown: &str, door: &str) -> Finding {
     let text = format!("{shown} does not answer within {PATIENCE:?}");
     let stopped = process::listener(door).and_then(|pid| {
-        let (what, advice) = match process::state(pid)? {
-            'T' => ("is stopped by a signal", format!("kill -CONT {pid} lets it go on")),
-            't' => ("is held by a debugger", "let it go on in the debugger, or detach that".to_owned()),
-            _ => return None,
-        };
+        let (what, advice) = process::held(pid)?;
         Some((format!("{text}: process {pid} ({}) {what}", process::command(pid)), advice))
     });
     let (text, advice) = stopped.unwrap_or_else(|| (text, SILENT.to_owned()));

@@ -43,6 +43,15 @@ pub fn state(pid: i32) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
+/// Words for what holds a process that does not run, and what to do; none for one that does.
+pub fn held(pid: i32) -> Option<(&'static str, String)> {
+    match state(pid)? {
+        'T' => Some(("is stopped by a signal", format!("kill -CONT {pid} lets it go on"))),
+        't' => Some(("is held by a debugger", "let it go on in the debugger, or detach that".to_owned())),
+        _ => None,
+    }
+}
+
 /// The files that a process has mapped, each once.
 ///
 /// # Errors

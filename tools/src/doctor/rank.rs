@@ -249,16 +249,12 @@ impl Rank {
 
     /// A stopped process goes nowhere, whatever it waits for.
     fn stopped(&self) -> Option<Finding> {
-        let pid = self.pid;
-        let (what, advice) = match process::state(pid)? {
-            'T' => ("is stopped by a signal", format!("kill -CONT {pid} lets it go on")),
-            't' => ("is held by a debugger", "let it go on in the debugger, or detach that".into()),
-            'Z' => (
-                "has ended, and its parent has not asked for its status",
-                "its parent is stopped or waits for something else: look at that".into(),
-            ),
-            _ => return None,
+        let ended = || {
+            let advice = "its parent is stopped or waits for something else: look at that".to_owned();
+            let has_ended = process::state(self.pid) == Some('Z');
+            has_ended.then_some(("has ended, and its parent has not asked for its status", advice))
         };
+        let (what, advice) = process::held(self.pid).or_else(ended)?;
         Some(Finding::problem(PROCESS, "process.stopped", format!("{} {what}", self.shown), advice))
     }
 

@@ -92,6 +92,8 @@ simulate: ## run servers, ranks and hosts in simulated time for SIM_SEEDS (10000
 lint: setup ## check formatting, clippy, the documentation, and what the documents refer to
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features instanton-benches/cores -- -D warnings
+	cargo clippy -p instanton --no-default-features --features client -- -D warnings
+	cargo clippy -p instanton --no-default-features --features server -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	@scripts/docs-check
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny check licenses bans sources; \

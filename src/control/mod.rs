@@ -22,5 +22,4 @@ pub mod handshake;
 #[cfg(feature = "server")]
 pub mod listener;
 pub mod rendezvous;
-#[cfg(feature = "server")]
 pub mod report;

@@ -96,6 +96,7 @@ mod watch;
 pub use cleanup::leftovers::clean_up;
 #[cfg(feature = "client")]
 pub(crate) use collective::exchange::of_host as blob_of_host;
+pub use collective::exchange::of_the_gone as part_of_the_gone;
 pub use config::{ServerConfig, ServerError, ToolSupport, parse_memory};
 use ctx::event::Event;
 pub use doors::Uri;

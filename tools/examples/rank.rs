@@ -6,6 +6,7 @@
 //! rank abort RANK STATUS   that rank asks for the job's end; the others wait for ever
 //! rank leave CODE          exit with that code after Init, without Finalize
 //! rank reborn TIMES        rank 1 dies so many times, and all meet once it comes to stay
+//! rank alone WHAT          rank 3 of 4 is gone before it comes to what the others do
 //! rank abort-one RANK      rank 0 has that rank ended; the others meet without it
 //! rank outlive             say which node is the first to go down, and finalize
 //! rank offer KEY RANGE      publish 17 for the session or the namespace, and wait for a line of input
@@ -62,6 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["offer", key, range] => return offer(&client, key, range),
         ["find", key] => return find(&client, key),
         ["outlive"] => return outlive(&client),
+        ["alone", what] => return alone(&client, what),
         ["abort-one", rank] => return abort_one(&client, rank.parse()?),
         ["leave", code] => std::process::exit(code.parse()?),
         ["put", key, value] => {
@@ -106,6 +108,59 @@ fn reborn(client: &Client, times: u32) -> Result<(), Box<dyn Error>> {
     let all: Vec<Proc> = (0..3).map(|rank| Proc::new(me.nspace.clone(), Rank(rank))).collect();
     client.group_construct(&instanton::data::Nspace::new("again")?, &all, &[]).wait()?;
     say(&format!("rank {} met rank 1 in its life {}", me.rank, lives(client)?))?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// The last rank dies, alone on its node, before it comes to what the others do.
+fn alone(client: &Client, what: &str) -> Result<(), Box<dyn Error>> {
+    let me = client.proc().clone();
+    let all: Vec<Proc> = (0..4).map(|rank| Proc::new(me.nspace.clone(), Rank(rank))).collect();
+    let (group, last) = (instanton::data::Nspace::new("g")?, all[3].clone());
+    let others = &all[..3];
+    let set = |key| Info::new(key, true);
+    let is_destruct = what.starts_with("destruct");
+    let notify = set(keys::GROUP_NOTIFY_TERMINATION);
+    let ends = ends_by(client, Status::GROUP_MEMBER_FAILED)?;
+    client.fence(&[], &[]).wait()?;
+    if is_destruct {
+        client
+            .group_construct(&group, &all, if what == "destruct-notify" { std::slice::from_ref(&notify) } else { &[] })
+            .wait()?;
+    }
+    if me == last {
+        match what {
+            "finalize" => client.finalize(&[])?,
+            _ => std::process::exit(9),
+        }
+        std::process::exit(0);
+    }
+    let members = |infos: &[Info]| {
+        infos.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs()).map_or(0, |members| members.len())
+    };
+    let construct = |info: &[Info]| match client.group_construct(&group, &all, info).wait() {
+        Ok((status, infos)) => format!("{status} with {}", members(&infos)),
+        Err(error) => error.status().to_string(),
+    };
+    let plain = |result: Result<(), instanton::client::Error>| match result {
+        Ok(()) => Status::SUCCESS.to_string(),
+        Err(error) => error.status().to_string(),
+    };
+    let told = match what {
+        "fence" | "finalize" => plain(client.fence(&all, &[]).wait()),
+        "connect" => plain(client.connect_to(&all, &[]).wait()),
+        "construct" => construct(&[]),
+        "optional" => construct(&[set(keys::GROUP_OPTIONAL)]),
+        "notify" => format!("{}, of {}", construct(&[notify]), ends.recv()?.rank),
+        "destruct" => {
+            let first = plain(client.group_destruct(&group, &[]).wait());
+            format!("{first}, then {}", plain(client.group_destruct(&group, &[]).wait()))
+        }
+        "destruct-notify" => plain(client.group_destruct(&group, &[]).wait()),
+        _ => return Err("what is done alone?".into()),
+    };
+    say(&told)?;
+    client.fence(others, &[]).wait()?;
     client.finalize(&[])?;
     Ok(())
 }
@@ -170,13 +225,18 @@ fn outlive(client: &Client) -> Result<(), Box<dyn Error>> {
 
 /// Ends of other processes, as this one hears of them.
 fn ends(client: &Client) -> Result<Receiver<Proc>, Box<dyn Error>> {
+    ends_by(client, Status::EVENT_PROC_TERMINATED)
+}
+
+/// Processes that events of this code are about.
+fn ends_by(client: &Client, code: Status) -> Result<Receiver<Proc>, Box<dyn Error>> {
     let (heard, ends) = channel();
     let handler: Handler = Arc::new(move |notice: Notice, chain: Chain| {
         let affected = notice.info.find(keys::EVENT_AFFECTED_PROC).and_then(|info| info.value.as_proc().cloned());
         let _ = affected.map(|proc| heard.send(proc));
         chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     });
-    client.register_event_handler(&[Status::EVENT_PROC_TERMINATED], &[], handler).wait()?;
+    client.register_event_handler(&[code], &[], handler).wait()?;
     Ok(ends)
 }
 

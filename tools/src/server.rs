@@ -223,14 +223,14 @@ impl Pmix {
             hub.ask_now(node, Call::DeregisterClient(proc.clone()))?;
             let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
             hub.ask_now(node, Call::RegisterClients { procs: vec![proc], uid, gid })?;
-            hub.expect(&job.nspace, node);
+            hub.expect(&job.proc(rank), node);
             return Ok(());
         }
         // The process that has ended is none of the job's any more.
         self.server.deregister_client(&proc).wait()?;
         self.server.register_client(&proc, getuid().as_raw(), getgid().as_raw()).wait()?;
         if let Some(hub) = &self.hub {
-            hub.expect(&job.nspace, OWN);
+            hub.expect(&proc, OWN);
         }
         Ok(())
     }
@@ -334,6 +334,11 @@ impl Pmix {
     /// A rank's process has ended. Calls `done` once everything that it has sent before is carried out, or its server is
     /// lost.
     pub fn hear_out(&self, job: &Job, proc: &Proc, done: impl FnOnce() + Clone + Send + 'static) {
+        let (hub, ended) = (self.hub.clone(), proc.clone());
+        let done = move || {
+            hub.iter().for_each(|hub| hub.has_ended(&ended));
+            done();
+        };
         match self.elsewhere(job.node_of(proc.rank.0)) {
             Some((hub, node)) => hub.ask(node, Call::Died(proc.clone()), move |_| done()),
             None => {

@@ -85,6 +85,26 @@ fn ends_cross_nodes() {
 }
 
 #[test]
+fn nobody_waits_for_the_only_participant_of_a_node_once_it_is_gone() {
+    let program = example("rank");
+    let words = ["--nodes", "2", "-N", "3", "-n", "4", "--enable-recovery", program.to_str().unwrap(), "alone"];
+    for (what, told) in [
+        ("fence", "PMIX_ERR_PARTIAL_SUCCESS"),
+        ("finalize", "PMIX_ERR_PARTIAL_SUCCESS"),
+        ("connect", "PMIX_ERR_PARTIAL_SUCCESS"),
+        ("construct", "PMIX_ERR_PROC_TERM_WO_SYNC"),
+        ("optional", "PMIX_ERR_PARTIAL_SUCCESS with 3"),
+        ("notify", "PMIX_ERR_PARTIAL_SUCCESS with 3, of 3"),
+        ("destruct", "PMIX_ERR_PROC_TERM_WO_SYNC, then PMIX_SUCCESS"),
+        ("destruct-notify", "PMIX_SUCCESS"),
+    ] {
+        let ended = run(words.iter().copied().chain([what]));
+        let lines: Vec<&str> = ended.stdout.lines().collect();
+        assert_eq!(lines, [told; 3], "{what}: {ended:?}");
+    }
+}
+
+#[test]
 fn a_node_that_is_killed_ends_its_ranks_and_the_job() {
     let mut job = Job::start(["--nodes", "3", "-n", "3", "sh", "-c", "echo $$ $PPID; exec sleep 1000"], Stdio::null());
     let lines: Vec<Vec<Pid>> = (0..3).map(|_| numbers(&job.line())).collect();

@@ -140,6 +140,12 @@ pub fn failure_blob(cx: &Ctx, failure: Failure) -> Vec<u8> {
     encoding::write(&sender(cx), Vec::new(), Some(failure)).unwrap_or_default()
 }
 
+/// The part of a node of which nobody is left who could come to a collective, for a host that speaks for it.
+pub fn of_the_gone(server: &Proc, status: Status, gone: Vec<Proc>) -> Vec<u8> {
+    let sender = Sender { server: server.clone(), identity: 0 };
+    encoding::write(&sender, Vec::new(), Some(Failure { status, gone })).unwrap_or_default()
+}
+
 /// Decodes a row of blobs of other nodes.
 ///
 /// # Errors

@@ -2,8 +2,10 @@
 //! rest to the host of a run of one node, whoever asks. None of it may wait.
 use std::sync::Arc;
 
-use instanton::data::{App, Channels, DataRange, Info, InfoList, Nspace, Proc, Query, Status, Text, Value, keys};
-use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published};
+use instanton::data::{
+    App, Channels, DataArray, DataRange, Info, InfoList, Nspace, Proc, Query, Status, Text, Value, keys,
+};
+use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, part_of_the_gone};
 
 use super::hub::{Hub, OWN};
 use super::meetings::{Kind, Met};
@@ -219,11 +221,21 @@ impl Host for NodeHost {
         }
         let data = directives.find(keys::GROUP_ENDPT_DATA).and_then(|info| info.value.as_bytes());
         let data = data.map(<[u8]>::to_vec).unwrap_or_default();
+        let (hub, named) = (self.hub.clone(), procs.to_vec());
         let answer = Box::new(move |met: Result<Met, Status>| {
-            let infos = |met: Met| {
-                let context = met.context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context as u64)));
-                let data = (!met.data.is_empty()).then(|| Info::new(keys::GROUP_ENDPT_DATA, Value::from(met.data)));
-                (Status::SUCCESS, context.into_iter().chain(data).collect())
+            let infos = |Met { mut data, context, gone, failed }: Met| {
+                let mut infos = Vec::new();
+                infos.extend(context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context as u64))));
+                if !gone.is_empty() {
+                    let mut members = hub.by_rank(&named);
+                    members.retain(|proc| !gone.contains(proc));
+                    infos.push(Info::new(keys::GROUP_MEMBERSHIP, Value::DataArray(DataArray::of(members))));
+                }
+                if let Some((status, own)) = failed.zip(hub.own()) {
+                    data.extend(part_of_the_gone(&own.proc(), status, gone));
+                }
+                infos.extend((!data.is_empty()).then(|| Info::new(keys::GROUP_ENDPT_DATA, Value::from(data))));
+                (Status::SUCCESS, infos)
             };
             done.complete(met.map(infos));
         });

@@ -2,7 +2,7 @@
 //!
 //! Requests come from the launcher's own server, node 0, by its thread, and from the others by the threads that read
 //! their links. None of these may wait. The [host](super::host) of each server brings them here.
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -12,23 +12,47 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use anyhow::{Context, Result, anyhow};
-use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
+use instanton::data::{DataArray, DataRange, Info, InfoList, Nspace, Proc, Status, Value, keys};
 use instanton::internal::sys::birth;
 use instanton::server::{Accepted, Answer, Host, Server};
 use nix::unistd::Pid;
 
+use super::census::Census;
 use super::dispatch::dispatch;
 use super::host::NodeHost;
-use super::meetings::{Answers, Kind, Meetings, Part};
+use super::meetings::{Answers, Kind, Meetings, MembersFailed, Part};
 use super::wire::{Call, Given, Link, PATIENCE};
 
 /// The node of the launcher's own server.
 pub const OWN: usize = 0;
 
+/// Attributes that say that a group goes on without members that are gone.
+const EXCUSES: [&str; 3] = [keys::GROUP_OPTIONAL, keys::GROUP_NOTIFY_TERMINATION, keys::GROUP_FT_COLLECTIVE];
+/// Attributes of collectives that are served, by the servers of the nodes or by the hub.
+const SERVED: [&str; 10] = [
+    keys::COLLECT_DATA,
+    keys::COLLECT_GENERATED_JOB_INFO,
+    keys::GROUP_ASSIGN_CONTEXT_ID,
+    keys::GROUP_ENDPT_DATA,
+    keys::GROUP_FINAL_MEMBERSHIP_ORDER,
+    keys::GROUP_FT_COLLECTIVE,
+    keys::GROUP_LEADER,
+    keys::GROUP_LOCAL_ONLY,
+    keys::GROUP_NOTIFY_TERMINATION,
+    keys::GROUP_OPTIONAL,
+];
+
 /// A node in a process of its own.
 struct Node {
     link: Link,
     pid: Pid,
+}
+
+/// Who runs where, and the collectives under way.
+#[derive(Default)]
+struct State {
+    census: Census,
+    meetings: Meetings,
 }
 
 /// All nodes, and what they do together.
@@ -38,10 +62,7 @@ pub struct Hub {
     own: OnceLock<Weak<Server>>,
     /// The other nodes, from the second on.
     nodes: OnceLock<Vec<Node>>,
-    /// The node of each rank of each namespace.
-    placement: Mutex<HashMap<Nspace, Vec<u32>>>,
-    meetings: Mutex<Meetings>,
-    down: Mutex<BTreeSet<usize>>,
+    state: Mutex<State>,
     /// Nodes that end because they were told to.
     is_over: Mutex<bool>,
 }
@@ -60,10 +81,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn give(answers: Answers) {
-    answers.into_iter().for_each(|(answer, result)| answer(result));
-}
-
 impl Hub {
     /// A hub of nodes that are still to be started.
     pub fn new(inner: Arc<dyn Host>) -> Arc<Self> {
@@ -71,9 +88,7 @@ impl Hub {
             inner,
             own: OnceLock::new(),
             nodes: OnceLock::new(),
-            placement: Mutex::default(),
-            meetings: Mutex::default(),
-            down: Mutex::default(),
+            state: Mutex::default(),
             is_over: Mutex::default(),
         })
     }
@@ -184,7 +199,7 @@ impl Hub {
 
     /// A job is about to be registered.
     pub fn place(&self, nspace: &Nspace, nodes: Vec<u32>) {
-        lock(&self.placement).insert(nspace.clone(), nodes);
+        lock(&self.state).census.place(nspace, nodes);
     }
 
     /// Has a node forget a job, and calls `done` when its clean-ups are done.
@@ -194,17 +209,55 @@ impl Hub {
         }
     }
 
+    /// A process has ended, and was heard out.
+    pub fn has_ended(&self, proc: &Proc) {
+        self.with(|State { census, meetings }| {
+            census.has_ended(proc);
+            meetings.count(census)
+        });
+    }
+
     /// A process that has ended comes again.
-    pub fn expect(&self, nspace: &Nspace, node: usize) {
-        let answers = lock(&self.meetings).expect(nspace, node);
-        give(answers);
+    pub fn expect(&self, proc: &Proc, node: usize) {
+        self.with(|State { census, meetings }| {
+            census.expect(proc);
+            meetings.expect(&proc.nspace, node)
+        });
     }
 
     /// A job is over.
     pub fn forget(&self, nspace: &Nspace) {
-        lock(&self.placement).remove(nspace);
-        let answers = lock(&self.meetings).forget(nspace);
-        give(answers);
+        self.with(|State { census, meetings }| {
+            census.forget(nspace);
+            meetings.forget(nspace)
+        });
+    }
+
+    /// Changes what is known, and gives the answers that come of it.
+    fn with(&self, change: impl FnOnce(&mut State) -> Answers) {
+        let (answers, failed) = {
+            let mut state = lock(&self.state);
+            (change(&mut state), state.meetings.take_failed())
+        };
+        failed.into_iter().for_each(|failed| self.tell_of(&failed));
+        answers.into_iter().for_each(|(answer, result)| answer(result));
+    }
+
+    /// Has everybody who was to be in a group hear of the members that are gone.
+    fn tell_of(&self, MembersFailed { group, gone, procs }: &MembersFailed) {
+        let Some(own) = self.own() else { return };
+        let mut others = self.by_rank(procs);
+        others.retain(|proc| !gone.contains(proc));
+        for proc in gone {
+            let info = [
+                Info::new(keys::EVENT_AFFECTED_PROC, proc.clone()),
+                Info::new(keys::GROUP_ID, Value::string(group.as_bytes())),
+                Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of(others.clone()))),
+                Info::new(keys::EVENT_NON_DEFAULT, true),
+            ];
+            // A server that has ended has nobody to tell.
+            let _ = own.notify_event(Status::GROUP_MEMBER_FAILED, proc, DataRange::CUSTOM, &info).then(|_| ());
+        }
     }
 
     /// The node that has this process.
@@ -224,7 +277,7 @@ impl Hub {
 
     /// Returns whether a node is lost.
     pub fn is_down(&self, node: usize) -> bool {
-        lock(&self.down).contains(&node)
+        lock(&self.state).census.is_down(node)
     }
 
     /// The nodes that are not lost, in order.
@@ -235,16 +288,17 @@ impl Hub {
 
     /// Returns whether some node was lost.
     pub fn has_lost(&self) -> bool {
-        !lock(&self.down).is_empty()
+        lock(&self.state).census.has_lost()
     }
 
     /// Nobody waits for this node any more.
     pub fn lose(&self, node: usize) {
-        if self.is_over() || !lock(&self.down).insert(node) {
-            return;
+        if !self.is_over() {
+            self.with(|State { census, meetings }| {
+                census.lose(node);
+                meetings.count(census)
+            });
         }
-        let answers = lock(&self.meetings).lose(node, Status::ERR_PROC_TERM_WO_SYNC);
-        give(answers);
     }
 
     /// Ends the nodes' processes, after the clean-ups that ranks have asked for.
@@ -260,16 +314,12 @@ impl Hub {
 
     /// The nodes of processes; none where a name is not known here.
     pub(super) fn nodes_of(&self, procs: &[Proc]) -> Option<BTreeSet<usize>> {
-        let placement = lock(&self.placement);
-        let mut nodes = BTreeSet::new();
-        for proc in procs {
-            let placed = placement.get(&proc.nspace)?;
-            match proc.rank {
-                Rank::WILDCARD => nodes.extend(placed.iter().map(|node| *node as usize)),
-                Rank(rank) => nodes.extend([*placed.get(rank as usize)? as usize]),
-            }
-        }
-        Some(nodes)
+        lock(&self.state).census.nodes_of(procs)
+    }
+
+    /// Processes by their ranks.
+    pub(super) fn by_rank(&self, procs: &[Proc]) -> Vec<Proc> {
+        lock(&self.state).census.by_rank(procs)
     }
 
     /// A node comes to a meeting of the nodes of these processes.
@@ -282,18 +332,20 @@ impl Hub {
         data: Vec<u8>,
         answer: super::meetings::Answer,
     ) -> Accepted {
-        // Tools have no node but that at which they ask.
-        let nodes = self.nodes_of(procs).unwrap_or_else(|| [node].into());
-        let failed = info.find(keys::LOCAL_COLLECTIVE_STATUS).and_then(|info| info.value.as_status());
-        // Those that are lost are not waited for.
-        let mut nodes = nodes;
-        let named = nodes.len();
-        lock(&self.down).iter().for_each(|down| _ = nodes.remove(down));
-        let is_lost = nodes.len() < named;
-        let part = Part { data, wants_context: info.is_set(keys::GROUP_ASSIGN_CONTEXT_ID), failed };
-        let lost = is_lost.then_some(Status::ERR_PROC_TERM_WO_SYNC);
-        let answers = lock(&self.meetings).come(kind, procs, (nodes, lost), (node, part, answer));
-        give(answers);
+        let is_unserved = |info: &Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
+        let part = Part {
+            data,
+            wants_context: info.is_set(keys::GROUP_ASSIGN_CONTEXT_ID),
+            failed: info.find(keys::LOCAL_COLLECTIVE_STATUS).and_then(|info| info.value.as_status()),
+            refused: info.iter().any(is_unserved).then_some(Status::ERR_NOT_SUPPORTED),
+            excuses: EXCUSES.iter().any(|key| info.is_set(key)),
+            notifies: info.is_set(keys::GROUP_NOTIFY_TERMINATION) && !info.is_set(keys::GROUP_OPTIONAL),
+        };
+        self.with(|State { census, meetings }| {
+            // Tools have no node but that at which they ask.
+            let nodes = census.nodes_of(procs).unwrap_or_else(|| [node].into());
+            meetings.come((kind, procs), nodes, census, (node, part, answer))
+        });
         Ok(Answer::Later)
     }
 }

@@ -2,12 +2,19 @@
 //!
 //! A meeting is known by its operation and its processes. Nodes come in any order, and one may come to the next meeting
 //! of the same processes before others have come to this one. When all have come, each is answered with what all have
-//! brought. A node whose part has failed comes all the same; that, and the loss of a node, ends the meeting for the
-//! others: who has come is told at once, and who is still to come, on arrival. The node itself is answered when all have
-//! come, with what they brought: a node that nobody of a job is left on comes to its next meeting then.
-use std::collections::{BTreeSet, HashMap};
+//! brought. A node whose part has failed comes all the same; that ends the meeting for the others: who has come is told
+//! at once, and who is still to come, on arrival. The node itself is answered when all have come, with what they
+//! brought: a node that nobody of a job is left on comes to its next meeting then.
+//!
+//! A node that has not come, and on which nobody is left of those who take part, is *absent*: nobody waits for it. It
+//! ends the meeting like a part that has failed, unless the others want to go on without members that are gone
+//! ([`Part::excuses`]). What comes from it later all the same is a part that was on its way.
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use instanton::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use instanton::data::{Nspace, Proc, Status};
+
+use super::census::Census;
 
 /// A collective operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,15 +35,35 @@ pub struct Part {
     pub wants_context: bool,
     /// The failure of its part, if that has failed.
     pub failed: Option<Status>,
+    /// The reason why the whole meeting cannot be, for this node as well as the others.
+    pub refused: Option<Status>,
+    /// True if the others are to go on without members that are gone.
+    pub excuses: bool,
+    /// True if they are to hear of these.
+    pub notifies: bool,
 }
 
 /// Contributions of all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Met {
     /// The data of all, one after the other.
     pub data: Vec<u8>,
     /// The number, if somebody has asked for it.
     pub context: Option<usize>,
+    /// The processes of nodes that are absent.
+    pub gone: Vec<Proc>,
+    /// The failure of the end of a group, which its members learn with those that are gone: they leave these out when
+    /// they try again.
+    pub failed: Option<Status>,
+}
+
+/// Members of a group under construction that are gone, and of which the others want to hear.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MembersFailed {
+    pub group: Nspace,
+    pub gone: Vec<Proc>,
+    /// Everybody who was to be a member, as named.
+    pub procs: Vec<Proc>,
 }
 
 /// The way back to a node.
@@ -45,13 +72,22 @@ pub type Answer = Box<dyn FnOnce(Result<Met, Status>) + Send>;
 /// Answers that are to be given, with no lock held.
 pub type Answers = Vec<(Answer, Result<Met, Status>)>;
 
+/// Operation and processes of a meeting.
+type Key = (Kind, Vec<Proc>);
+
 #[derive(Default)]
 struct Meeting {
     nodes: BTreeSet<usize>,
     come: BTreeSet<usize>,
+    /// Nodes that are absent, with their processes.
+    absent: BTreeMap<usize, Vec<Proc>>,
+    excuses: bool,
+    notifies: bool,
     data: Vec<u8>,
     wants_context: bool,
     failed: Option<Status>,
+    /// True if it has failed because it cannot be.
+    is_refused: bool,
     waiting: Vec<Answer>,
     /// Nodes whose own part has failed.
     failures: Vec<(usize, Answer)>,
@@ -60,46 +96,77 @@ struct Meeting {
 /// All meetings that are under way.
 #[derive(Default)]
 pub struct Meetings {
-    open: HashMap<(Kind, Vec<Proc>), Vec<Meeting>>,
+    open: HashMap<Key, Vec<Meeting>>,
+    /// Nodes that were absent from meetings that are over.
+    missed: HashMap<Key, BTreeSet<usize>>,
+    failed: Vec<MembersFailed>,
     last_context: usize,
 }
 
+impl Kind {
+    /// The outcome for the others when somebody is gone who has not come: that of the library on one node.
+    fn status_of_loss(&self) -> Status {
+        match self {
+            Self::Fence | Self::Connect | Self::Disconnect => Status::ERR_PARTIAL_SUCCESS,
+            Self::Group(..) => Status::ERR_PROC_TERM_WO_SYNC,
+        }
+    }
+
+    fn ends_group(&self) -> bool {
+        matches!(self, Self::Group(operation, _) if *operation == GROUP_DESTRUCT)
+    }
+}
+
 impl Meetings {
-    /// A node comes to a meeting of processes that run on these nodes, some of which may be lost.
+    /// A node comes to a meeting of processes that run on these nodes.
     pub fn come(
         &mut self,
-        kind: Kind,
-        procs: &[Proc],
-        (nodes, lost): (BTreeSet<usize>, Option<Status>),
+        (kind, procs): (Kind, &[Proc]),
+        nodes: BTreeSet<usize>,
+        census: &Census,
         (node, part, answer): (usize, Part, Answer),
     ) -> Answers {
         let key = (kind, procs.to_vec());
+        let is_late = self.missed.get(&key).is_some_and(|missed| missed.contains(&node));
         let queue = self.open.entry(key.clone()).or_default();
-        let at = queue.iter().position(|meeting| !meeting.come.contains(&node)).unwrap_or_else(|| {
-            queue.push(Meeting { nodes, ..Meeting::default() });
-            queue.len() - 1
-        });
+        let at = match queue.iter().position(|meeting| !meeting.come.contains(&node)) {
+            Some(at) => at,
+            None if is_late => {
+                let status = part.failed.unwrap_or(key.0.status_of_loss());
+                self.close(&key);
+                return vec![(answer, Err(status))];
+            }
+            None => {
+                queue.push(Meeting { nodes, ..Meeting::default() });
+                queue.len() - 1
+            }
+        };
         let meeting = &mut queue[at];
         meeting.come.insert(node);
+        meeting.absent.remove(&node);
+        meeting.excuses |= part.excuses;
+        meeting.notifies |= part.notifies;
+        meeting.is_refused |= part.refused.is_some();
         meeting.data.extend(part.data);
         meeting.wants_context |= part.wants_context;
-        meeting.failed = meeting.failed.or(part.failed).or(lost);
+        meeting.failed = meeting.failed.or(part.failed).or(part.refused);
         match part.failed {
             None => meeting.waiting.push(answer),
             Some(_) => meeting.failures.push((node, answer)),
         }
-        let answers = meeting.proceed(&mut self.last_context);
+        meeting.count(&key, census, &mut self.failed);
+        let answers = meeting.proceed(&key.0, &mut self.last_context);
         self.close(&key);
         answers
     }
 
-    /// A node is lost: meetings that wait for it fail.
-    pub fn lose(&mut self, node: usize, status: Status) -> Answers {
-        let mut answers = Vec::new();
-        for meeting in self.open.values_mut().flatten() {
-            if meeting.nodes.contains(&node) && meeting.come.insert(node) {
-                meeting.failed.get_or_insert(status);
-                answers.extend(meeting.proceed(&mut self.last_context));
+    /// Processes have ended, or a node is lost: nobody waits for nodes that are absent from now on.
+    pub fn count(&mut self, census: &Census) -> Answers {
+        let mut answers = Answers::new();
+        for (key, queue) in &mut self.open {
+            for meeting in queue {
+                meeting.count(key, census, &mut self.failed);
+                answers.extend(meeting.proceed(&key.0, &mut self.last_context));
             }
         }
         let keys: Vec<_> = self.open.keys().cloned().collect();
@@ -107,20 +174,35 @@ impl Meetings {
         answers
     }
 
+    /// Takes the members of groups that are found to be gone.
+    pub fn take_failed(&mut self) -> Vec<MembersFailed> {
+        std::mem::take(&mut self.failed)
+    }
+
     /// A namespace is over, and all meetings of its processes.
     pub fn forget(&mut self, nspace: &Nspace) -> Answers {
-        let over = self.open.extract_if(|(_, procs), _| procs.iter().any(|proc| proc.nspace == *nspace));
+        let involves = |(_, procs): &Key| procs.iter().any(|proc| proc.nspace == *nspace);
+        self.missed.retain(|key, _| !involves(key));
+        let over = self.open.extract_if(|key, _| involves(key));
         let waiting = over.flat_map(|(_, queue)| queue).flat_map(|meeting| {
             meeting.waiting.into_iter().chain(meeting.failures.into_iter().map(|(_, answer)| answer))
         });
         waiting.map(|answer| (answer, Err(Status::EVENT_JOB_END))).collect()
     }
 
-    /// A process of this namespace comes again on a node: failures of that node count no more that nobody has met.
+    /// A process of this namespace comes again on a node: failures of that node count no more that nobody has met. It is
+    /// missed by no meeting that has failed because of it.
     pub fn expect(&mut self, nspace: &Nspace, node: usize) -> Answers {
         let mut answers = Answers::new();
-        let of_job = self.open.iter_mut().filter(|((_, procs), _)| procs.iter().any(|proc| proc.nspace == *nspace));
-        for (_, queue) in of_job {
+        let involves = |(_, procs): &Key| procs.iter().any(|proc| proc.nspace == *nspace);
+        self.missed.retain(|key, missed| {
+            let is_left = !involves(key) || !missed.remove(&node);
+            is_left || !missed.is_empty()
+        });
+        for (_, queue) in self.open.iter_mut().filter(|(key, _)| involves(key)) {
+            for meeting in queue.iter_mut().filter(|meeting| meeting.failed.is_some()) {
+                meeting.come.extend(meeting.absent.remove(&node).map(|_| node));
+            }
             for meeting in queue.iter_mut().filter(|meeting| meeting.come.len() == meeting.failures.len()) {
                 let status = meeting.failed.unwrap_or(Status::ERR_PROC_TERM_WO_SYNC);
                 let own = meeting.failures.extract_if(.., |(other, _)| *other == node);
@@ -133,33 +215,59 @@ impl Meetings {
         answers
     }
 
-    /// Forgets the meetings of a key that all have come to.
-    fn close(&mut self, key: &(Kind, Vec<Proc>)) {
-        if let Some(queue) = self.open.get_mut(key) {
-            queue.retain(|meeting| !meeting.come.is_superset(&meeting.nodes));
-            if queue.is_empty() {
-                self.open.remove(key);
+    /// Forgets the meetings of a key that nobody is to come to any more.
+    fn close(&mut self, key: &Key) {
+        let Some(queue) = self.open.get_mut(key) else { return };
+        for meeting in queue.extract_if(.., |meeting| meeting.have_all_come()) {
+            if !meeting.absent.is_empty() {
+                self.missed.entry(key.clone()).or_default().extend(meeting.absent.into_keys());
             }
+        }
+        if queue.is_empty() {
+            self.open.remove(key);
         }
     }
 }
 
 impl Meeting {
-    /// The answers that can be given by now.
-    fn proceed(&mut self, last_context: &mut usize) -> Answers {
-        let have_all_come = self.come.is_superset(&self.nodes);
-        let met = have_all_come.then(|| {
-            let context = (self.wants_context && self.failed.is_none()).then(|| {
-                *last_context += 1;
-                *last_context
-            });
-            Met { data: std::mem::take(&mut self.data), context }
-        });
-        let mut answers = Answers::new();
-        if let Some(result) = self.failed.map(Err).or_else(|| met.clone().map(Ok)) {
-            answers.extend(std::mem::take(&mut self.waiting).into_iter().map(|answer| (answer, result.clone())));
+    fn have_all_come(&self) -> bool {
+        self.nodes.iter().all(|node| self.come.contains(node) || self.absent.contains_key(node))
+    }
+
+    /// Finds the nodes that are absent.
+    fn count(&mut self, (kind, procs): &Key, census: &Census, failed: &mut Vec<MembersFailed>) {
+        for (node, gone) in census.deserted(procs) {
+            if self.come.contains(&node) || self.absent.contains_key(&node) {
+                continue;
+            }
+            match kind {
+                _ if !self.excuses => _ = self.failed.get_or_insert(kind.status_of_loss()),
+                Kind::Group(GROUP_CONSTRUCT, group) if self.notifies => {
+                    failed.push(MembersFailed { group: group.clone(), gone: gone.clone(), procs: procs.clone() });
+                }
+                _ => {}
+            }
+            self.absent.insert(node, gone);
         }
-        if let Some(met) = met {
+    }
+
+    /// The answers that can be given by now.
+    fn proceed(&mut self, kind: &Kind, last_context: &mut usize) -> Answers {
+        let have_all_come = self.have_all_come();
+        if !have_all_come && self.failed.is_none() {
+            return Answers::new();
+        }
+        let context = (self.wants_context && self.failed.is_none()).then(|| {
+            *last_context += 1;
+            *last_context
+        });
+        let data = if have_all_come { std::mem::take(&mut self.data) } else { self.data.clone() };
+        let gone = self.absent.values().flatten().cloned().collect();
+        let met = Met { data, context, gone, failed: self.failed };
+        let is_told = |_: &Status| self.is_refused || !kind.ends_group();
+        let result = self.failed.filter(is_told).map_or_else(|| Ok(met.clone()), Err);
+        let mut answers: Answers = self.waiting.drain(..).map(|answer| (answer, result.clone())).collect();
+        if have_all_come {
             answers.extend(self.failures.drain(..).map(|(_, answer)| (answer, Ok(met.clone()))));
         }
         answers
@@ -174,29 +282,55 @@ mod tests {
 
     struct Test {
         meetings: Meetings,
+        census: Census,
         said: Sender<(usize, Result<Met, Status>)>,
         heard: Receiver<(usize, Result<Met, Status>)>,
     }
 
     impl Test {
         fn new() -> Self {
-            let (said, heard) = channel();
-            Self { meetings: Meetings::default(), said, heard }
+            let ((said, heard), mut census) = (channel(), Census::default());
+            census.place(&Nspace::new("job").unwrap(), vec![0, 1, 2, 2]);
+            Self { meetings: Meetings::default(), census, said, heard }
         }
 
         fn come(&mut self, node: usize, data: &[u8], failed: Option<Status>) -> Vec<(usize, Result<Met, Status>)> {
-            let all = [Proc::new(Nspace::new("job").unwrap(), Rank::WILDCARD)];
-            let (said, data) = (self.said.clone(), data.to_vec());
+            let data = data.to_vec();
+            self.come_to(Kind::Fence, node, Part { data, failed, ..Part::default() })
+        }
+
+        fn come_to(&mut self, kind: Kind, node: usize, part: Part) -> Vec<(usize, Result<Met, Status>)> {
+            let said = self.said.clone();
             let answer: Answer = Box::new(move |result| said.send((node, result)).unwrap());
-            let part = Part { data, wants_context: false, failed };
-            let answers = self.meetings.come(Kind::Fence, &all, ([0, 1, 2].into(), None), (node, part, answer));
+            let nodes = self.census.nodes_of(&all()).unwrap();
+            let answers = self.meetings.come((kind, &all()), nodes, &self.census, (node, part, answer));
             self.give(answers)
+        }
+
+        fn ends(&mut self, rank: u32) -> Vec<(usize, Result<Met, Status>)> {
+            self.census.has_ended(&proc(rank));
+            let answers = self.meetings.count(&self.census);
+            self.give(answers)
+        }
+
+        fn begins_anew(&mut self, rank: u32, node: usize) {
+            self.census.expect(&proc(rank));
+            let answers = self.meetings.expect(&proc(rank).nspace, node);
+            assert_eq!(self.give(answers), []);
         }
 
         fn give(&self, answers: Answers) -> Vec<(usize, Result<Met, Status>)> {
             answers.into_iter().for_each(|(answer, result)| answer(result));
             self.heard.try_iter().collect()
         }
+    }
+
+    fn proc(rank: u32) -> Proc {
+        Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+    }
+
+    fn all() -> Vec<Proc> {
+        vec![Proc { rank: Rank::WILDCARD, ..proc(0) }]
     }
 
     #[test]
@@ -234,16 +368,84 @@ mod tests {
         let gone = Status::ERR_PROC_TERM_WO_SYNC;
         test.come(0, b"a", None);
         assert_eq!(test.come(1, b"!", Some(gone)), [(0, Err(gone))]);
-        let all = Met { data: b"a!b".to_vec(), context: None };
+        let all = Met { data: b"a!b".to_vec(), failed: Some(gone), ..Met::default() };
         assert_eq!(test.come(2, b"b", None), [(2, Err(gone)), (1, Ok(all))]);
         assert!(test.meetings.open.is_empty());
         test.come(0, b"a", None);
-        let answers = test.meetings.lose(2, gone);
+        test.census.lose(2);
+        let (answers, gone) = (test.meetings.count(&test.census), Status::ERR_PARTIAL_SUCCESS);
         assert_eq!(test.give(answers), [(0, Err(gone))]);
         assert_eq!(test.come(1, b"b", None), [(1, Err(gone))]);
         assert!(test.meetings.open.is_empty());
+        test.census = Test::new().census;
         test.come(0, b"a", None);
         let answers = test.meetings.forget(&Nspace::new("job").unwrap());
         assert_eq!(test.give(answers), [(0, Err(Status::EVENT_JOB_END))]);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_node_on_which_nobody_is_left() {
+        let (mut test, lost) = (Test::new(), Status::ERR_PARTIAL_SUCCESS);
+        test.come(0, b"a", None);
+        assert_eq!(test.ends(2), [], "another one may come there");
+        assert_eq!(test.ends(3), [(0, Err(lost))]);
+        assert_eq!(test.come(1, b"b", None), [(1, Err(lost))]);
+        assert!(test.meetings.open.is_empty());
+        assert_eq!(test.come(2, b"c", None), [(2, Err(lost))], "what was on its way is no part of the next meeting");
+        assert!(test.meetings.open.is_empty());
+        assert_eq!(test.come(0, b"a", None), [(0, Err(lost))]);
+        // Whoever comes anew is waited for in the next meeting, not in this one.
+        test.begins_anew(3, 2);
+        test.come(2, b"c", None);
+        assert_eq!(test.come(1, b"b", None), [(1, Err(lost))]);
+        test.come(0, b"a", None);
+        assert_eq!(test.come(1, b"b", None).len(), 3);
+        assert!(test.meetings.open.is_empty() && test.meetings.missed.is_empty());
+    }
+
+    #[test]
+    fn who_has_come_before_its_end_has_done_its_part() {
+        let mut test = Test::new();
+        test.come(1, b"b", None);
+        assert_eq!(test.ends(1), []);
+        test.come(0, b"a", None);
+        assert!(test.come(2, b"c", None).iter().all(|(_, met)| met.is_ok()));
+    }
+
+    #[test]
+    fn a_group_is_made_and_ended_without_members_that_are_excused() {
+        let group = Nspace::new("g").unwrap();
+        let part = || Part { excuses: true, notifies: true, ..Part::default() };
+        for operation in [GROUP_CONSTRUCT, GROUP_DESTRUCT] {
+            let (mut test, kind) = (Test::new(), Kind::Group(operation, group.clone()));
+            test.ends(1);
+            test.come_to(kind.clone(), 0, part());
+            let met = test.come_to(kind, 2, part());
+            assert!(met.iter().all(|(_, met)| met.as_ref().unwrap().gone == [proc(1)]) && met.len() == 2);
+            let failed = MembersFailed { group: group.clone(), gone: vec![proc(1)], procs: all() };
+            let is_construct = operation == GROUP_CONSTRUCT;
+            assert_eq!(test.meetings.take_failed(), is_construct.then_some(failed).into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn members_learn_who_is_gone_when_the_end_of_their_group_fails() {
+        let (mut test, group) = (Test::new(), Nspace::new("g").unwrap());
+        test.ends(1);
+        let failed = Some(Status::ERR_PROC_TERM_WO_SYNC);
+        let met = test.come_to(Kind::Group(GROUP_DESTRUCT, group.clone()), 0, Part::default());
+        assert_eq!(met, [(0, Ok(Met { gone: vec![proc(1)], failed, ..Met::default() }))]);
+        let met = test.come_to(Kind::Group(GROUP_CONSTRUCT, group), 0, Part::default());
+        assert_eq!(met, [(0, Err(Status::ERR_PROC_TERM_WO_SYNC))]);
+    }
+
+    #[test]
+    fn a_meeting_that_cannot_be_is_refused_to_all() {
+        let (mut test, refused) = (Test::new(), Some(Status::ERR_NOT_SUPPORTED));
+        test.come(0, b"a", None);
+        let told = test.come_to(Kind::Fence, 1, Part { refused, ..Part::default() });
+        assert_eq!(told, [0, 1].map(|node| (node, Err(Status::ERR_NOT_SUPPORTED))));
+        assert_eq!(test.come(2, b"c", None), [(2, Err(Status::ERR_NOT_SUPPORTED))]);
+        assert!(test.meetings.open.is_empty());
     }
 }

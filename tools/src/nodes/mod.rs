@@ -3,13 +3,14 @@
 //!
 //! Node 0 is the launcher's own server. Each other node is a [process](server) that the launcher has started, at the end
 //! of a [link](wire) that goes through the launcher alone: a star. What crosses nodes is what the `Host` trait carries,
-//! and nothing else. The [hub](hub) in the launcher knows which rank runs on which node, and holds the
+//! and nothing else. The [hub](hub) in the launcher knows which rank runs on which node (the [census]), and holds the
 //! [meetings](meetings) of collectives. The [host] of each server asks it, and hands the rest to the host that a run of
 //! one node has; calls over a link come to it by a [dispatch]. Reports of all [servers] are gathered the same way.
 //!
 //! The launcher starts the ranks of all nodes, and sees how they end; nodes start nothing. A node that dies takes its
 //! ranks with it: the launcher kills them, tells the others (`PMIX_EVENT_NODE_DOWN`), and ends every meeting that waits
 //! for it. When the launcher dies, the nodes are killed as ranks are.
+mod census;
 mod dispatch;
 mod host;
 pub mod hub;

@@ -1,0 +1,131 @@
+//! Census: which processes run on which node, and which of them are gone.
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use instanton::data::{Nspace, Proc, Rank};
+
+/// The processes of all nodes.
+#[derive(Default)]
+pub struct Census {
+    /// The node of each rank of each namespace.
+    placement: HashMap<Nspace, Vec<u32>>,
+    /// Ranks that have ended, and are not expected again.
+    gone: HashMap<Nspace, BTreeSet<u32>>,
+    /// Nodes that are lost.
+    down: BTreeSet<usize>,
+}
+
+impl Census {
+    /// A job is about to be registered.
+    pub fn place(&mut self, nspace: &Nspace, nodes: Vec<u32>) {
+        self.placement.insert(nspace.clone(), nodes);
+    }
+
+    /// A job is over.
+    pub fn forget(&mut self, nspace: &Nspace) {
+        self.placement.remove(nspace);
+        self.gone.remove(nspace);
+    }
+
+    /// A process has ended.
+    pub fn has_ended(&mut self, proc: &Proc) {
+        if self.placement.contains_key(&proc.nspace) {
+            self.gone.entry(proc.nspace.clone()).or_default().insert(proc.rank.0);
+        }
+    }
+
+    /// A process that has ended comes again.
+    pub fn expect(&mut self, proc: &Proc) {
+        if let Some(gone) = self.gone.get_mut(&proc.nspace) {
+            gone.remove(&proc.rank.0);
+        }
+    }
+
+    /// A node is lost. Returns whether that is news.
+    pub fn lose(&mut self, node: usize) -> bool {
+        self.down.insert(node)
+    }
+
+    /// Returns whether a node is lost.
+    pub fn is_down(&self, node: usize) -> bool {
+        self.down.contains(&node)
+    }
+
+    /// Returns whether some node is lost.
+    pub fn has_lost(&self) -> bool {
+        !self.down.is_empty()
+    }
+
+    /// The nodes of processes; none where a name is not known here.
+    pub fn nodes_of(&self, procs: &[Proc]) -> Option<BTreeSet<usize>> {
+        Some(self.each(procs)?.into_iter().map(|(_, node)| node).collect())
+    }
+
+    /// The nodes of processes of which none is left there, with those that are gone.
+    pub fn deserted(&self, procs: &[Proc]) -> BTreeMap<usize, Vec<Proc>> {
+        let (mut deserted, mut living) = (BTreeMap::<usize, Vec<Proc>>::new(), BTreeSet::new());
+        if self.down.is_empty() && !procs.iter().any(|proc| self.gone.contains_key(&proc.nspace)) {
+            return deserted;
+        }
+        for (proc, node) in self.each(procs).unwrap_or_default() {
+            if self.is_gone(&proc) || self.is_down(node) {
+                deserted.entry(node).or_default().push(proc);
+            } else {
+                living.insert(node);
+            }
+        }
+        deserted.retain(|node, _| !living.contains(node));
+        deserted
+    }
+
+    fn is_gone(&self, proc: &Proc) -> bool {
+        self.gone.get(&proc.nspace).is_some_and(|gone| gone.contains(&proc.rank.0))
+    }
+
+    /// Processes by their ranks, each with its node.
+    fn each(&self, procs: &[Proc]) -> Option<Vec<(Proc, usize)>> {
+        let mut each = Vec::new();
+        for proc in procs {
+            let placed = self.placement.get(&proc.nspace)?;
+            match proc.rank {
+                Rank::WILDCARD => {
+                    let rank = |rank| Proc::new(proc.nspace.clone(), Rank(rank));
+                    each.extend((0..).zip(placed).map(|(number, node)| (rank(number), *node as usize)));
+                }
+                Rank(rank) => each.push((proc.clone(), *placed.get(rank as usize)? as usize)),
+            }
+        }
+        Some(each)
+    }
+
+    /// Processes by their ranks; as they are named where that is not known here.
+    pub fn by_rank(&self, procs: &[Proc]) -> Vec<Proc> {
+        self.each(procs).map_or_else(|| procs.to_vec(), |each| each.into_iter().map(|(proc, _)| proc).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_deserted_when_the_last_of_its_named_processes_is_gone() {
+        let mut census = Census::default();
+        let job = Nspace::new("job").unwrap();
+        let proc = |rank| Proc::new(job.clone(), Rank(rank));
+        census.place(&job, vec![0, 1, 1, 2]);
+        let all = [Proc::new(job.clone(), Rank::WILDCARD)];
+        assert_eq!(census.nodes_of(&all), Some([0, 1, 2].into()));
+        assert_eq!(census.nodes_of(&[proc(4)]), None);
+        census.has_ended(&proc(2));
+        assert_eq!(census.deserted(&all), [].into());
+        assert_eq!(census.deserted(&[proc(0), proc(2)]), [(1, vec![proc(2)])].into());
+        census.has_ended(&proc(1));
+        assert_eq!(census.deserted(&all), [(1, vec![proc(1), proc(2)])].into());
+        census.expect(&proc(2));
+        assert_eq!(census.deserted(&all), [].into());
+        assert!(census.lose(2) && !census.lose(2) && census.is_down(2));
+        assert_eq!(census.deserted(&all), [(2, vec![proc(3)])].into());
+        census.forget(&job);
+        assert_eq!((census.deserted(&all), census.by_rank(&all)), ([].into(), all.to_vec()));
+    }
+}

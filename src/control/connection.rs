@@ -13,6 +13,7 @@ use crate::data::archive::Wire;
 use crate::sys::{queue, socket};
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
 use crate::transport::output::{Flush, Full, Output};
+use crate::transport::shares::Owner;
 use crate::transport::turns::Place;
 
 /// Most descriptors that wait for a peer. Each of them is one of this process, which others need as well.
@@ -21,10 +22,17 @@ pub const MAX_QUEUED_DESCRIPTORS: usize = 4 * MAX_DESCRIPTORS;
 /// Bytes that one that waits is charged with: what the kernel keeps of it, and as its share of a scarce thing.
 const DESCRIPTOR: usize = 4 << 10;
 
-/// Descriptors that go with a message.
-struct Descriptors {
-    waiting: Vec<OwnedFd>,
+/// Most bytes of a queue that are sent at once, and not in turns.
+pub const SENT_AT_ONCE: usize = CHUNK;
+/// Most bytes that are sent in one turn.
+const SENT_PER_TURN: usize = 4 * CHUNK;
+
+/// What goes with a message.
+struct With {
+    descriptors: Vec<OwnedFd>,
     _charge: Option<Charge>,
+    /// Process that is sent for, where it is another one than that which it is sent to.
+    cause: Option<Owner>,
 }
 
 /// Stage of a connection.
@@ -78,8 +86,10 @@ pub struct Connection {
     input: Input,
     /// Account of the process, once it is let in.
     account: Account,
-    /// Frames on their way, with their descriptors.
-    output: Output<Bytes, Descriptors>,
+    /// True if frames wait for its next turn, and not for its peer.
+    pub may_send: bool,
+    /// Frames on their way.
+    output: Output<Bytes, With>,
     queued_descriptors: usize,
 }
 
@@ -105,6 +115,7 @@ impl Connection {
             has_ended: false,
             input: Input::default(),
             account: Account::unlimited(),
+            may_send: false,
             output: Output::new(),
             queued_descriptors: 0,
         }
@@ -181,16 +192,26 @@ impl Connection {
         self.check_queue()?;
         let bytes = frame::encode(kind, number, descriptors.len(), body)?;
         // Who is let in has asked for nothing yet.
-        self.queue(Bytes::Own(bytes), descriptors, kind == Kind::Welcome)
+        self.queue(Bytes::Own(bytes), descriptors, None, kind == Kind::Welcome)
     }
 
-    /// Queues a frame that was encoded.
+    /// Queues a frame that was encoded, which this process has caused.
     ///
     /// # Errors
     /// As [`push`](Self::push).
-    pub fn push_shared(&mut self, bytes: Arc<AlignedVec>) -> Result<(), PushError> {
+    pub fn push_shared(&mut self, bytes: Arc<AlignedVec>, cause: Option<Owner>) -> Result<(), PushError> {
         self.check_queue()?;
-        self.queue(Bytes::Shared(bytes), Vec::new(), false)
+        self.queue(Bytes::Shared(bytes), Vec::new(), cause, false)
+    }
+
+    /// Returns whether so much is queued that it is sent in turns.
+    pub fn has_much_to_send(&self) -> bool {
+        self.output.len() > SENT_AT_ONCE
+    }
+
+    /// Process that the oldest frame on its way is sent for.
+    pub fn cause(&self) -> Owner {
+        self.output.first().and_then(|with| with.cause).unwrap_or(self.place.owner)
     }
 
     fn check_queue(&self) -> Result<(), PushError> {
@@ -201,27 +222,33 @@ impl Connection {
         Ok(())
     }
 
-    fn queue(&mut self, bytes: Bytes, waiting: Vec<OwnedFd>, is_promised: bool) -> Result<(), PushError> {
-        let more = waiting.len();
+    fn queue(
+        &mut self,
+        bytes: Bytes,
+        descriptors: Vec<OwnedFd>,
+        cause: Option<Owner>,
+        is_promised: bool,
+    ) -> Result<(), PushError> {
+        let more = descriptors.len();
         let charge = match more * DESCRIPTOR {
             0 => None,
             held if is_promised => Some(self.account.force(Held::Descriptors, held)),
             held => Some(self.account.charge(Held::Descriptors, held).ok_or(Full::OverLimit(held))?),
         };
-        self.output.push(bytes, Descriptors { waiting, _charge: charge }, Some(&self.account))?;
+        self.output.push(bytes, With { descriptors, _charge: charge, cause }, Some(&self.account))?;
         self.queued_descriptors += more;
         Ok(())
     }
 
-    /// Sends what the peer takes. Descriptors go only when everything before them has been read: so at most one message
+    /// Sends what the peer takes, a turn's worth at most. Descriptors go only when everything before them has been read: so at most one message
     /// with descriptors is under way to a peer, whatever it asks.
     ///
     /// # Errors
     /// The kernel's.
     pub fn flush(&mut self) -> io::Result<Flush> {
         let (stream, queued) = (&self.stream, &mut self.queued_descriptors);
-        let send = |bytes: &[u8], descriptors: Option<&mut Descriptors>| {
-            let descriptors = descriptors.map(|of| &mut of.waiting);
+        let send = |bytes: &[u8], with: Option<&mut With>| {
+            let descriptors = with.map(|with| &mut with.descriptors);
             let Some(descriptors) = descriptors.filter(|waiting| !waiting.is_empty()) else {
                 return socket::send(stream, bytes, &[]);
             };
@@ -234,7 +261,7 @@ impl Connection {
             descriptors.clear();
             Ok(sent)
         };
-        self.output.flush(send, drop)
+        self.output.flush(SENT_PER_TURN, send, drop)
     }
 }
 

@@ -25,6 +25,7 @@ use crate::data::archive::Wire;
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::message::{DescriptorKind, Push, Reply, Request};
+use crate::sys::stopwatch::Stopwatch;
 use crate::sys::{process, socket};
 use crate::trace;
 use crate::transport::entrance::Entrance;
@@ -69,6 +70,8 @@ struct Decoded {
     connection: u64,
     header: Header,
     request: Result<Request, FrameError>,
+    /// Processor time that it has taken.
+    took: Duration,
 }
 
 /// Breach for which a connection is ended from this side.
@@ -180,6 +183,9 @@ impl Listener {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if !self.turns.begin(id, &mut connection.place) {
             return;
+        }
+        if connection.may_send {
+            self.send_some(id, callers);
         }
         if self.turns.served != STRANGERS {
             return self.read(id, to_end, callers);
@@ -317,7 +323,7 @@ impl Listener {
     }
 
     /// Hands a long request on that was taken apart.
-    fn decoded(&mut self, Decoded { connection: id, header, request }: Decoded, callers: &mut dyn Callers) {
+    fn decoded(&mut self, Decoded { connection: id, header, request, took }: Decoded, callers: &mut dyn Callers) {
         let peer = self.peer_id(id);
         let (owner, request) = match (self.connections.get_mut(&id), request) {
             (Some(connection), Ok(request)) => (connection.place.owner, request),
@@ -332,6 +338,7 @@ impl Listener {
         };
         self.turns.serve(owner);
         self.turns.asked.own += 1;
+        self.turns.shares.spend(owner, took);
         let begin = self.turns.shares.stopwatch();
         callers.asked(peer, header.number, request, header.body);
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -361,7 +368,7 @@ impl Listener {
             other => other,
         };
         match pushed {
-            Ok(()) => self.write(id, callers),
+            Ok(()) => self.send_soon(id, callers),
             Err(e) => self.cut(id, &e.into(), callers),
         }
     }
@@ -380,24 +387,52 @@ impl Listener {
             Err(e) => return self.cut(id, &e.into(), callers),
         };
         self.shared = Some((Arc::downgrade(push), frame.clone()));
-        match connection.push_shared(frame) {
-            Ok(()) => self.write(id, callers),
+        let cause = match &**push {
+            Push::Event { source, .. } => self.turns.shares.owner(source),
+            _ => None,
+        };
+        match connection.push_shared(frame, cause) {
+            Ok(()) => self.send_soon(id, callers),
             Err(e) => self.cut(id, &e.into(), callers),
         }
+    }
+
+    /// Sends little at once, and much in turns.
+    fn send_soon(&mut self, id: u64, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if !connection.has_much_to_send() {
+            return self.write(id, callers);
+        }
+        if !connection.wants_write {
+            connection.may_send = true;
+            self.go_on(id);
+        }
+    }
+
+    /// Sends what there is a turn for, as time of the process that it is sent for.
+    fn send_some(&mut self, id: u64, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let (cause, begin) = (connection.cause(), self.turns.shares.stopwatch());
+        self.write(id, callers);
+        self.turns.shares.spend(cause, begin.elapsed());
     }
 
     /// Sends what the peer takes, and asks to be told when it takes more.
     fn write(&mut self, id: u64, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let flushed = connection.flush();
-        let waits = match flushed {
-            Ok(flush) => flush == Flush::Waits,
+        let (waits, has_more) = match flushed {
+            Ok(flush) => (flush == Flush::Waits, flush == Flush::More),
             Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 return self.close(id, Left::Closed, callers);
             }
             Err(e) => return self.cut(id, &e.into(), callers),
         };
-        if !waits && connection.stage == Stage::Refused {
+        connection.may_send = has_more;
+        if has_more {
+            self.turns.go_on(id, &mut connection.place);
+        }
+        if !waits && !has_more && connection.stage == Stage::Refused {
             return self.close(id, Left::Closed, callers);
         }
         if waits != connection.wants_write {
@@ -448,11 +483,12 @@ fn is_settled(connections: &NumberMap<u64, Connection>, id: u64) -> bool {
 
 /// Takes the body apart that these bytes end with.
 fn decode(connection: u64, header: Header, (mut bytes, charge): (Vec<u8>, Charge)) -> Decoded {
+    let begin = Stopwatch::begin(true);
     // An archive has to be aligned, as an allocation is.
     bytes.drain(..bytes.len() - header.body);
     let request = frame::request_in(header.kind, &bytes);
     drop((bytes, charge));
-    Decoded { connection, header, request }
+    Decoded { connection, header, request, took: begin.elapsed() }
 }
 
 impl Door for Listener {
@@ -464,11 +500,14 @@ impl Door for Listener {
             return self.worker.take().into_iter().for_each(|one| self.decoded(one, callers));
         }
         if ready.writable
-            && let Some(owner) = self.connections.get(&id).map(|connection| connection.place.owner)
+            && let Some(connection) = self.connections.get_mut(&id)
         {
-            let begin = self.turns.shares.stopwatch();
-            self.write(id, callers);
-            self.turns.shares.spend(owner, begin.elapsed());
+            if connection.has_much_to_send() {
+                connection.may_send = true;
+                self.go_on(id);
+            } else {
+                self.send_some(id, callers);
+            }
         }
         // Nothing of it is read before it is let in, and this is not said a second time.
         if ready.ended && self.connections.get(&id).is_some_and(|c| c.stage == Stage::Asking) {
@@ -511,7 +550,7 @@ impl Door for Listener {
             Outgoing::End => {
                 if let Some(mut entry) = self.connections.remove(&connection) {
                     self.turns.shares.leave(entry.place.owner);
-                    let _ = entry.flush();
+                    while matches!(entry.flush(), Ok(Flush::More)) {}
                     let _ = self.registry.deregister(&mut entry.stream);
                 }
             }

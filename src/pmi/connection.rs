@@ -135,7 +135,7 @@ impl Connection {
 
     /// Sends what the peer takes. Returns whether something waits.
     pub fn flush(&mut self) -> io::Result<bool> {
-        let flushed = self.output.flush(|bytes, _| self.stream.write(bytes), |()| ())?;
+        let flushed = self.output.flush(usize::MAX, |bytes, _| self.stream.write(bytes), |()| ())?;
         Ok(flushed == Flush::Waits)
     }
 }

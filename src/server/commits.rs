@@ -76,7 +76,7 @@ impl Commits {
         let store = match store {
             Ok(store) => store,
             Err(status) => {
-                drop_elsewhere(cx, entries);
+                drop_elsewhere(cx, caller.peer, entries);
                 return cx.answer_status(caller, Err(status));
             }
         };
@@ -96,7 +96,7 @@ impl Commits {
         if self.workers >= MAX_WORKERS {
             return self.waiting.push_back((number, draft));
         }
-        let Some(Commit { stage, .. }) = self.under_way.get(&number) else { return };
+        let Some(Commit { stage, caller, .. }) = self.under_way.get(&number) else { return };
         let composes = matches!(stage, Stage::Composed);
         // Where there is no thread, the draft is still here.
         let shared = Arc::new(Mutex::new(Some(draft)));
@@ -112,7 +112,7 @@ impl Commits {
             (Box::new(draft), result)
         };
         let taken = |shared: &Mutex<Option<Draft>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let worker = cx.offload("commit", move || match taken(&theirs) {
+        let worker = cx.offload_for(caller.peer, "commit", move || match taken(&theirs) {
             Some(draft) => {
                 let (draft, result) = step(draft);
                 Ticket::Draft(number, draft, result)
@@ -141,16 +141,18 @@ impl Commits {
         if let Some((next, waiting)) = self.waiting.pop_front() {
             self.work(cx, jobs, next, waiting);
         }
-        let Some(Commit { proc, stage, is_over, .. }) = self.under_way.get_mut(&number) else { return };
+        let Some(Commit { caller, proc, stage, is_over }) = self.under_way.get_mut(&number) else { return };
+        let peer = caller.peer;
+        cx.counts_for = Some(peer);
         let Some(store) = jobs.store_mut(&proc.nspace).filter(|store| store.is_own(&draft)) else {
             self.end(cx, number, Err(Status::ERR_NOT_FOUND));
-            return drop_elsewhere(cx, draft.entries);
+            return drop_elsewhere(cx, peer, draft.entries);
         };
         if *is_over {
             trace!("{proc} is gone before its commit is published");
             let entries = store.give_up(*draft);
             self.end(cx, number, Ok(()));
-            return drop_elsewhere(cx, entries);
+            return drop_elsewhere(cx, peer, entries);
         }
         if let Err(e) = result {
             let entries = store.give_up(*draft);
@@ -180,7 +182,10 @@ impl Commits {
 
     /// Makes some more of a published commit known.
     pub fn slice(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) {
-        let Some(Commit { proc, stage: Stage::Published(rest), .. }) = self.under_way.get_mut(&number) else { return };
+        let Some(Commit { caller, proc, stage: Stage::Published(rest), .. }) = self.under_way.get_mut(&number) else {
+            return;
+        };
+        cx.counts_for = Some(caller.peer);
         let entries: Vec<Posted> = rest.take(SLICE).collect();
         let is_last = rest.as_slice().is_empty();
         let (proc, keys) = (proc.clone(), awaited_keys(cx, proc, &entries));
@@ -198,7 +203,8 @@ impl Commits {
     }
 
     fn fail(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64, error: &WriteError, mut entries: Vec<Posted>) {
-        let Some(Commit { proc, .. }) = self.under_way.get(&number) else { return };
+        let Some(Commit { caller: Caller { peer, .. }, proc, .. }) = self.under_way.get(&number) else { return };
+        let peer = *peer;
         trace!("a commit of {proc} fails: {error}");
         let some: Vec<Posted> = entries.drain(..entries.len().min(SLICE)).collect();
         let keys = awaited_keys(cx, proc, &some);
@@ -207,7 +213,7 @@ impl Commits {
         }
         cx.effect(Effect::Posted { proc: proc.clone(), keys });
         self.end(cx, number, Err(error.status()));
-        drop_elsewhere(cx, entries);
+        drop_elsewhere(cx, peer, entries);
     }
 
     /// Answers, and lets the peer go on.
@@ -226,9 +232,9 @@ impl Commits {
 }
 
 /// Drops what takes long to drop in a thread of its own, where there is one.
-fn drop_elsewhere(cx: &mut Ctx, entries: Vec<Posted>) {
+fn drop_elsewhere(cx: &mut Ctx, peer: PeerId, entries: Vec<Posted>) {
     if entries.len() > SLICE {
-        let _ = cx.offload("drop", move || {
+        let _ = cx.offload_for(peer, "drop", move || {
             drop(entries);
             Ticket::Ignored
         });

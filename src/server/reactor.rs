@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::mailbox::Commands;
 use super::router::Router;
-use crate::message::door::{Door, Outgoing, Ready};
+use crate::message::door::{Door, Outgoing, PeerId, Ready};
 use crate::sys::stopwatch::Stopwatch;
 
 /// Time after which commands, or deadlines, let others go on first.
@@ -87,7 +87,7 @@ impl Reactor {
     fn run_command(&mut self) -> bool {
         let Some(command) = self.commands.take() else { return false };
         let step = self.router.cx.begin_step("a command or an answer of the host");
-        let begin = self.stopwatch();
+        let begin = self.begin_for_somebody();
         command(&mut self.router);
         self.router.drain();
         // An answer to many is that of a collective, which no one of them has asked for more than others.
@@ -96,12 +96,7 @@ impl Reactor {
             _ => None,
         };
         self.deliver();
-        let time = begin.elapsed();
-        if let Some(peer) = asker
-            && let Some(door) = self.doors.get_mut(usize::from(peer.door))
-        {
-            door.spent_for(peer.connection, time);
-        }
+        self.end_for_somebody(begin, asker);
         self.router.cx.end_step(step);
         true
     }
@@ -117,8 +112,10 @@ impl Reactor {
         }
         if let Some(slice) = self.router.cx.slices.pop_front() {
             let step = self.router.cx.begin_step("a slice");
+            let begin = self.begin_for_somebody();
             self.router.slice(slice);
             self.deliver();
+            self.end_for_somebody(begin, None);
             self.router.cx.end_step(step);
         }
         let now = self.router.cx.now();
@@ -160,6 +157,24 @@ impl Reactor {
     /// Begins to measure what is done for somebody, as closely as any door does.
     fn stopwatch(&self) -> Stopwatch {
         Stopwatch::begin(self.doors.iter().any(|door| door.measures_closely()))
+    }
+
+    /// Begins a step that may be one for somebody, though it is nobody's turn.
+    fn begin_for_somebody(&mut self) -> Stopwatch {
+        self.router.cx.counts_for = None;
+        self.stopwatch()
+    }
+
+    /// Counts such a step for whom its room has named, else for this peer, and what threads have taken for others.
+    fn end_for_somebody(&mut self, begin: Stopwatch, asker: Option<PeerId>) {
+        if let Some(peer) = self.router.cx.counts_for.take().or(asker) {
+            self.router.cx.worked.push((peer, begin.elapsed()));
+        }
+        for (peer, time) in self.router.cx.worked.drain(..) {
+            if let Some(door) = self.doors.get_mut(usize::from(peer.door)) {
+                door.spent_for(peer.connection, time);
+            }
+        }
     }
 
     /// Delivers what the turn of a door has led to, and tells it what that has taken.

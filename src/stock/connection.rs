@@ -178,7 +178,7 @@ impl Connection {
     /// Sends what the peer takes. Returns whether something waits, and what the server is to be asked now.
     pub fn flush(&mut self) -> io::Result<(bool, Vec<Request>)> {
         let mut asked = Vec::new();
-        let flushed = self.output.flush(|bytes, _| self.stream.write(bytes), |then| asked.extend(then))?;
+        let flushed = self.output.flush(usize::MAX, |bytes, _| self.stream.write(bytes), |then| asked.extend(then))?;
         Ok((flushed == Flush::Waits, asked))
     }
 }

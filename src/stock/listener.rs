@@ -29,6 +29,7 @@ use crate::message::door::{Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::message::{LARGEST, Push, Request};
 use crate::sys::munge;
+use crate::sys::stopwatch::Stopwatch;
 use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
@@ -79,8 +80,8 @@ pub struct StockListener {
 
 /// Work that the worker has done.
 enum Done {
-    /// A request was taken apart, which had so many bytes.
-    Read { connection: u64, tag: u32, len: usize, asked: Result<Asked, WireError> },
+    /// A request was taken apart, which had so many bytes, in so much processor time.
+    Read { connection: u64, tag: u32, len: usize, asked: Result<Asked, WireError>, took: Duration },
     /// The information of a job was packed.
     Packed(Arc<dyn JobInformation>, Form, Result<Vec<u8>, Status>),
     /// The credential of a connection was judged; none where that was gone.
@@ -288,7 +289,7 @@ impl StockListener {
     /// Takes in what the worker has done.
     fn done(&mut self, done: Done, callers: &mut dyn Callers) {
         match done {
-            Done::Read { connection: id, tag, len, asked } => {
+            Done::Read { connection: id, tag, len, asked, took } => {
                 let Some(connection) = self.connections.get_mut(&id) else {
                     return drop(self.worker.run(move || {
                         drop(asked);
@@ -297,6 +298,7 @@ impl StockListener {
                 };
                 connection.is_busy = false;
                 self.turns.serve(connection.place.owner);
+                self.turns.shares.spend(self.turns.served, took);
                 let begin = self.turns.shares.stopwatch();
                 if let Err(breach) = self.handed_on(id, tag, len, asked, callers) {
                     return self.cut(id, &breach, callers);
@@ -520,9 +522,10 @@ fn is_settled(connections: &NumberMap<u64, Connection>, id: u64) -> bool {
 
 /// Takes the message apart that these bytes end with.
 fn decode(connection: u64, tag: u32, len: usize, reading: Reading, (bytes, charge): (Vec<u8>, Charge)) -> Done {
+    let begin = Stopwatch::begin(true);
     let asked = reading.read(tag, &bytes[bytes.len() - len..]);
     drop((bytes, charge));
-    Done::Read { connection, tag, len, asked }
+    Done::Read { connection, tag, len, asked, took: begin.elapsed() }
 }
 
 impl Door for StockListener {

@@ -28,6 +28,8 @@ pub enum Full {
 pub enum Flush {
     /// Nothing is queued any more.
     Empty,
+    /// The peer may take more: others go first.
+    More,
     /// The rest waits until the peer reads.
     Waits,
 }
@@ -79,20 +81,39 @@ impl<B: Deref<Target = [u8]>, T> Output<B, T> {
         Ok(())
     }
 
-    /// Sends what the peer takes. `send` is given bytes, and what belongs to their message where these are its first;
-    /// `sent` is told of messages that are on their way.
+    /// Number of bytes that are queued, those of the oldest message that were sent included.
+    pub fn len(&self) -> usize {
+        self.queued
+    }
+
+    /// What belongs to the oldest message.
+    pub fn first(&self) -> Option<&T> {
+        self.queue.front().map(|front| &front.with)
+    }
+
+    /// Sends what the peer takes, of `most` bytes. `send` is given bytes, and what belongs to their message where these
+    /// are its first; `sent` is told of messages that are on their way.
     ///
     /// # Errors
     /// Those of `send`.
     pub fn flush(
         &mut self,
+        most: usize,
         mut send: impl FnMut(&[u8], Option<&mut T>) -> io::Result<usize>,
         mut sent: impl FnMut(T),
     ) -> io::Result<Flush> {
+        let mut left = most;
         while let Some(front) = self.queue.front_mut() {
+            if left == 0 {
+                return Ok(Flush::More);
+            }
             let with = (front.sent == 0).then_some(&mut front.with);
-            match send(&front.bytes[front.sent..], with) {
-                Ok(n) => front.sent += n,
+            let rest = &front.bytes[front.sent..];
+            match send(&rest[..rest.len().min(left)], with) {
+                Ok(n) => {
+                    front.sent += n;
+                    left -= n;
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Flush::Waits),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
@@ -125,7 +146,8 @@ mod tests {
         assert_eq!(account.used(), 10, "the last one is charged to somebody else");
         assert!(matches!(output.check(), Err(Full::Unread(_))));
         let mut sent = Vec::new();
-        let flushed = output.flush(|bytes, _| Ok(bytes.len().min(1 << 20)), |number| sent.push(number)).unwrap();
+        let flushed =
+            output.flush(usize::MAX, |bytes, _| Ok(bytes.len().min(1 << 20)), |number| sent.push(number)).unwrap();
         assert_eq!((flushed, sent, account.used()), (Flush::Empty, vec![1, 2, 3], 0));
         assert!(output.check().is_ok());
     }
@@ -135,7 +157,7 @@ mod tests {
         let account = Account::of_job("job", UNCHARGED as u64);
         let mut output = Plain::new();
         assert!(matches!(output.push(vec![0; UNCHARGED + 1], 1, Some(&account)), Err(Full::OverLimit(_))));
-        let nothing = output.flush(|_, _| panic!("nothing is queued"), |_| ());
+        let nothing = output.flush(usize::MAX, |_, _| panic!("nothing is queued"), |_| ());
         assert_eq!((nothing.unwrap(), account.used()), (Flush::Empty, 0));
     }
 
@@ -148,7 +170,24 @@ mod tests {
             seen.push((bytes.len(), with.copied()));
             if seen.len() == 2 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(2.min(bytes.len())) }
         };
-        output.flush(send, |_| ()).unwrap();
+        output.flush(usize::MAX, send, |_| ()).unwrap();
         assert_eq!(seen, [(3, Some(1)), (1, None), (1, None), (3, Some(2)), (1, None)]);
+    }
+
+    #[test]
+    fn no_more_is_sent_at_a_time_than_others_should_wait_for() {
+        let mut output = Plain::new();
+        (1..3).for_each(|number| output.push(vec![number; 5], number, None).unwrap());
+        let mut taken: Vec<u8> = Vec::new();
+        for (flushed, first, len) in [(Flush::More, Some(&1), 10), (Flush::More, Some(&2), 5), (Flush::Empty, None, 0)]
+        {
+            let send = |bytes: &[u8], _: Option<&mut u8>| {
+                taken.extend(bytes);
+                Ok(bytes.len())
+            };
+            assert_eq!(output.flush(4, send, |_| ()).unwrap(), flushed);
+            assert_eq!((output.first(), output.len()), (first, len));
+        }
+        assert_eq!(taken, [1, 1, 1, 1, 1, 2, 2, 2, 2, 2]);
     }
 }

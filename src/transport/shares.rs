@@ -10,6 +10,9 @@
 //! runs on while others have the processor: once somebody takes much, turns are measured by the processor time of the
 //! thread, for as long as that goes on.
 //!
+//! What threads take for a process counts as its own, and what it is sent as well, but an event as that of its raiser. A
+//! held process is not sent much meanwhile.
+//!
 //! All connections of one process count together. Those that have not said who they are count as one process.
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -143,6 +146,11 @@ impl Shares {
         share.connections += 1;
         share.proc.get_or_insert_with(|| proc.clone());
         owner
+    }
+
+    /// Returns the number of a process that has connections.
+    pub fn owner(&self, proc: &Proc) -> Option<Owner> {
+        self.numbers.get(proc).copied()
     }
 
     /// Counts a connection less.

@@ -251,9 +251,9 @@ fn answers_that_nobody_reads_are_refused_over_the_limit() {
     }
     assert!(account.used() > 6 << 20 && account.used() < 7 << 20, "two answers and two refusals");
     assert!(notes.left.is_empty());
-    drop(visit.peer);
-    visit.door.ready(1, Ready { ended: true, ..READY }, &mut notes);
-    assert_eq!(account.used(), 0);
+    visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
+    visit.turn(&mut notes);
+    assert_eq!((account.used(), &notes.left[..]), (0, &[Left::Closed][..]));
 }
 
 #[test]
@@ -290,4 +290,109 @@ fn what_an_answer_of_the_host_takes_counts_for_who_has_asked() {
         visit.door.spent_for(visit.connection, Duration::from_millis(5));
     }
     assert!(visit.door.turns.shares.is_held(owner) && !visit.door.turns.shares.is_held(other));
+}
+
+#[test]
+fn what_a_thread_takes_to_read_a_request_counts_for_who_has_sent_it() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let owner = visit.door.connections[&visit.connection].place.owner;
+    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)));
+    let (connection, took) = (visit.connection, Duration::from_millis(5));
+    for number in 0..4 {
+        visit.door.turns.shares.begin(other);
+        let bytes = large(number, 10);
+        let header = Header::parse(bytes.first_chunk().unwrap(), MAX_BODY).unwrap();
+        let request = frame::request_in(header.kind, &bytes[frame::HEADER..]);
+        visit.door.decoded(Decoded { connection, header, request, took }, &mut Nobody);
+    }
+    assert!(visit.door.turns.shares.is_held(owner) && !visit.door.turns.shares.is_held(other));
+}
+
+/// An event of so many bytes that rank 1 has raised.
+fn event(bytes: usize) -> Outgoing {
+    let source = Proc::new(Nspace::new("job").unwrap(), Rank(1));
+    let info = vec![crate::data::Info::new("text", "a".repeat(bytes).as_str())];
+    let range = crate::data::DataRange::LOCAL;
+    Outgoing::Shared(Arc::new(Push::Event { status: Status(-1), source, range, info, vote: None }))
+}
+
+impl Visit {
+    /// Reads what has come to the peer, without waiting for more.
+    fn read(&mut self) -> usize {
+        self.peer.set_nonblocking(true).unwrap();
+        let (mut buffer, mut read) = (vec![0; 1 << 20], 0);
+        while let Ok(n) = std::io::Read::read(&mut self.peer, &mut buffer) {
+            read += n;
+        }
+        read
+    }
+}
+
+#[test]
+fn much_is_sent_in_turns_and_to_a_held_process_when_others_have_had_theirs() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let owner = visit.door.connections[&visit.connection].place.owner;
+    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(2)));
+    visit.read();
+    visit.door.send(1, event(900_000), &mut Nobody);
+    assert_eq!(visit.read(), 0, "it has a turn of its own");
+    while !visit.door.turns.shares.is_held(owner) {
+        visit.door.turns.shares.begin(other);
+        visit.door.turns.shares.begin(owner);
+        visit.door.turns.shares.spend(owner, Duration::from_millis(5));
+    }
+    // It is told that there is room, and the time of the hold is not over.
+    let writable = Ready { readable: false, writable: true, ended: false };
+    let until = visit.door.turns.shares.next_release().unwrap();
+    let before = until - Duration::from_nanos(1);
+    for _ in 0..3 {
+        visit.door.ready(1, writable, &mut Nobody);
+        visit.door.tick(before, &mut Nobody);
+        assert_eq!(visit.read(), 0);
+    }
+    let mut read = 0;
+    for turn in 0.. {
+        visit.door.tick(until + Duration::from_secs(turn), &mut Nobody);
+        read += visit.read();
+        let connection = &visit.door.connections[&1];
+        if !connection.may_send && !connection.wants_write {
+            break;
+        }
+        visit.door.ready(1, writable, &mut Nobody);
+    }
+    assert!(read > 900_000, "{read}");
+}
+
+#[test]
+fn who_has_raised_an_event_pays_for_what_others_are_sent() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let hears = visit.door.connections[&visit.connection].place.owner;
+    let raises = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)));
+    let owner = |visit: &Visit| visit.door.connections[&1].cause();
+    assert_eq!(owner(&visit), hears);
+    visit.door.send(1, event(900_000), &mut Nobody);
+    assert_eq!(owner(&visit), raises);
+    let reply = Outgoing::Reply { number: 1, reply: Reply::Done(Status::SUCCESS), descriptors: Vec::new() };
+    visit.door.send(1, reply, &mut Nobody);
+    assert_eq!(owner(&visit), raises, "the event is sent first");
+}
+
+#[test]
+fn a_process_that_dies_while_it_is_held_and_has_much_to_read_is_gone_after_its_hold() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let mut notes = Notes::default();
+    let owner = visit.door.connections[&visit.connection].place.owner;
+    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(2)));
+    while !visit.door.turns.shares.is_held(owner) {
+        visit.door.turns.shares.begin(other);
+        visit.door.turns.shares.begin(owner);
+        visit.door.turns.shares.spend(owner, Duration::from_millis(5));
+    }
+    visit.door.send(1, event(900_000), &mut notes);
+    visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
+    visit.door.ready(1, Ready { readable: true, writable: true, ended: true }, &mut notes);
+    assert!(notes.left.is_empty());
+    let until = visit.door.turns.shares.next_release().unwrap();
+    visit.door.tick(until, &mut notes);
+    assert_eq!((&notes.left[..], visit.door.connections.len()), (&[Left::Closed][..], 0));
 }

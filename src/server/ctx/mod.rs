@@ -35,6 +35,7 @@ use crate::data::{Proc, Status};
 use crate::message::Reply;
 use crate::message::door::{Outgoing, PeerId};
 use crate::message::numbers::NumberMap;
+use crate::sys::stopwatch::Stopwatch;
 
 pub mod accounts;
 pub mod audience;
@@ -96,6 +97,10 @@ pub struct Ctx {
     pub timers: Timers<Deadline>,
     pub system: Box<dyn System>,
     pub meter: Meter,
+    /// Peer that this step counts for, where a room says so.
+    pub counts_for: Option<PeerId>,
+    /// Processor time of threads, and the peers that it counts for.
+    pub worked: Vec<(PeerId, Duration)>,
     /// Work that goes on, the oldest first.
     pub slices: VecDeque<Slice>,
     /// Messages on their way to peers, in order.
@@ -128,6 +133,8 @@ impl Ctx {
             timers: Timers::default(),
             system,
             meter: Meter::default(),
+            counts_for: None,
+            worked: Vec::new(),
             slices: VecDeque::new(),
             outbox: Vec::new(),
             calls: Vec::new(),
@@ -279,5 +286,26 @@ impl Ctx {
     ) -> std::io::Result<system::Worker> {
         let tickets = self.tickets.clone();
         self.system.offload(name, Box::new(move || tickets(work())))
+    }
+
+    /// [Runs work](Self::offload) whose processor time counts as that of a peer.
+    ///
+    /// # Errors
+    /// As [`offload`](Self::offload).
+    pub fn offload_for(
+        &mut self,
+        peer: PeerId,
+        name: &'static str,
+        work: impl FnOnce() -> Ticket + Send + 'static,
+    ) -> std::io::Result<system::Worker> {
+        let tickets = self.tickets.clone();
+        let work = move || {
+            let begin = Stopwatch::begin(true);
+            let ticket = work();
+            // The peer is held, where it has to be, before it may go on.
+            tickets(Ticket::Worked(peer, begin.elapsed()));
+            tickets(ticket);
+        };
+        self.system.offload(name, Box::new(work))
     }
 }

@@ -40,6 +40,11 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Outside> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn run_offloaded(&self) {
+        let work = std::mem::take(&mut self.lock().work);
+        work.into_iter().for_each(|work| work());
+    }
 }
 
 impl System for Shared {
@@ -125,13 +130,18 @@ pub fn ctx_of(config: ServerConfig, host: Arc<dyn Host>) -> TestCtx {
     TestCtx { cx, outside, connections: 0, requests: 0 }
 }
 
-/// The clock of a context that lives on in a server.
+/// The clock, and the threads, of a context that lives on in a server.
 pub struct Clock(Shared);
 
 impl Clock {
     /// Lets time pass.
     pub fn pass(&self, by: Duration) {
         self.0.lock().now += by;
+    }
+
+    /// Runs the work that waits for a thread.
+    pub fn run_offloaded(&self) {
+        self.0.run_offloaded();
     }
 }
 
@@ -224,8 +234,7 @@ impl TestCtx {
 
     /// Runs the work that waits for a thread.
     pub fn run_offloaded(&mut self) {
-        let work = std::mem::take(&mut self.outside.lock().work);
-        work.into_iter().for_each(|work| work());
+        self.outside.run_offloaded();
     }
 
     /// Lets the system have threads from now on, or none.

@@ -1,4 +1,6 @@
 //! Tickets: what comes back to the router later, each with the number of the state that its room keeps for it.
+use std::time::Duration;
+
 use super::event::AfterRaise;
 use super::ids::Caller;
 pub use super::ids::TrackerId;
@@ -16,6 +18,8 @@ pub type FileState = [i128; 3];
 pub enum Ticket {
     /// Answer that matters to nobody.
     Ignored,
+    /// A thread has taken so much processor time for a peer.
+    Worked(PeerId, Duration),
     /// The host has answered a fence.
     Fence(TrackerId, Result<Vec<u8>, Status>),
     /// The host has brought what other nodes say to a fence that has failed here.

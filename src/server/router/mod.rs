@@ -132,6 +132,7 @@ impl Router {
         match ticket {
             Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
             Ticket::Ignored => {}
+            Ticket::Worked(peer, time) => self.cx.worked.push((peer, time)),
             Ticket::Fence(id, result) => self.absorb(Purpose::Fence(id), result.map(Brought::Row)),
             Ticket::FailedFence(number, result) => self.absorb(Purpose::FailedFence(number), result.map(Brought::Row)),
             Ticket::Contribution(_)

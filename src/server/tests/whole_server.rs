@@ -174,6 +174,28 @@ fn an_answer_of_the_host_counts_for_who_has_asked_and_one_to_many_for_nobody() {
 }
 
 #[test]
+fn what_threads_and_slices_take_for_a_large_commit_counts_for_its_process() {
+    let mut server = TestServer::new();
+    let [commits, _] = server.both_come();
+    let entry = |number: usize| Posted {
+        scope: Scope::GLOBAL,
+        key: Key::new(format!("k{number}").as_str()).unwrap(),
+        value: vec![7u8; 100].into(),
+    };
+    let request = Request::Commit { entries: (0..1000).map(entry).collect() };
+    let peer = PeerId { door: 0, connection: 1 };
+    server.mailbox.post(move |router: &mut Router| router.dispatch(peer, 1, request, 100_000)).unwrap();
+    server.reactor.run_commands();
+    while !commits.hears().iter().any(|message| matches!(message, Outgoing::Reply { .. })) {
+        server.clock.run_offloaded();
+        server.reactor.run_commands();
+        server.reactor.run_slice();
+    }
+    // Two steps of a thread, what follows on each of them, and two slices.
+    assert_eq!(server.peer_side.spent.try_iter().collect::<Vec<_>>(), [1; 6]);
+}
+
+#[test]
 fn a_fence_ends_for_all_when_the_last_has_come() {
     let mut server = TestServer::new();
     let mut peers = server.both_come();

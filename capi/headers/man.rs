@@ -48,8 +48,24 @@ fn page(function: &Entry, documented: &BTreeMap<String, String>) -> (String, Str
         writeln!(text, ".PP\n{}", escaped(paragraph)).expect("writing to a string");
     }
     writeln!(text, ".SH RETURN VALUE\n{}", returned(function.head)).expect("writing to a string");
-    text += ".SH SEE ALSO\n.BR PMIx_Init (3),\n.BR PMIx_Error_string (3)\n";
+    let also: Vec<String> = related(name).iter().map(|name| format!(".BR {name} (3)")).collect();
+    writeln!(text, ".SH SEE ALSO\n{}", also.join(",\n")).expect("writing to a string");
     (format!("{name}.3"), text)
+}
+
+/// Endings of functions that belong together: the forms of one call, and the life of one structure.
+const FORMS: [&str; 9] = ["", "_nb", "_construct", "_destruct", "_create", "_free", "_release", "_load", "_string"];
+
+/// The other forms of a function, and the two pages that every reader may need.
+fn related(name: &str) -> Vec<&'static str> {
+    let stem = FORMS[1..].iter().find_map(|form| name.strip_suffix(form)).unwrap_or(name);
+    let is_form = |other: &&str| other.strip_prefix(stem).is_some_and(|ending| FORMS.contains(&ending));
+    let mut names: Vec<&str> = generate::functions().iter().map(|function| generate::name_of(function.head)).collect();
+    names.retain(is_form);
+    names.extend(["PMIx_Init", "PMIx_Error_string"]);
+    let mut seen = std::collections::BTreeSet::from([name]);
+    names.retain(|other| seen.insert(other));
+    names
 }
 
 /// A prototype with a parameter a line.

@@ -1,14 +1,33 @@
-//! Options of other launchers that mean nothing here, or need what is not here. `docs/OPTIONS.md` has them all.
+//! Options of other launchers that have another name here, mean nothing here, or need what is not here.
+//! `docs/OPTIONS.md` has them all.
 
 /// Answer to an option.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
+    /// It is this one of ours, with the same values.
+    Ours(&'static [&'static str]),
+    /// It sets a variable, given by name and value, for one application or for all.
+    Variable {
+        /// The applications behind later colons have it too.
+        is_of_all: bool,
+    },
     /// It is so anyway.
     Silent,
     /// It means nothing here, for this reason.
     Nothing(&'static str),
     /// It cannot be done; what to do instead.
     Refused(&'static str),
+}
+
+impl Answer {
+    /// The option of ours that must be there for it, without dashes.
+    pub fn option(self) -> Option<&'static str> {
+        match self {
+            Ours(words) => words[0].strip_prefix("--"),
+            Variable { .. } => Some("set-env"),
+            Silent | Nothing(_) | Refused(_) => None,
+        }
+    }
 }
 
 /// An option of other launchers.
@@ -22,13 +41,15 @@ pub struct Foreign {
     pub answer: Answer,
 }
 
-use Answer::{Nothing, Refused, Silent};
+use Answer::{Nothing, Ours, Refused, Silent, Variable};
 
 const ONE_MACHINE: &str = "all ranks run on this machine";
 const DEBUGGER: &str = "run the debugger: instanton run -n 2 xterm -e gdb ./prog, or attach it after --stop-on-exec";
 const OTHER_LAUNCHER: &str = "it is for the launcher that it is an option of";
 
-const TABLE: [Foreign; 21] = [
+const PATTERN: &str = "use --output file=NAME:pattern, where %r is the rank";
+
+const TABLE: [Foreign; 42] = [
     of(&["allow-run-as-root", "q", "quiet", "no-ready-msg", "report-state-on-timeout"], 0, Silent),
     of(&["personality", "gpu-support"], 1, Silent),
     of(&["prtemca", "pmixmca", "gpmixmca", "omca", "gomca"], 2, Nothing(OTHER_LAUNCHER)),
@@ -50,6 +71,29 @@ const TABLE: [Foreign; 21] = [
     of(&["tune", "am"], 1, Refused("give its parameters by --mca NAME VALUE and -x VAR=VALUE")),
     of(&["tmpdir"], 1, Refused("set TMPDIR instead")),
     of(&["xml-file"], 1, Refused("use --output xml, and redirect the output")),
+    of(&["dvm-uri"], 1, Refused("join what `instanton up` has begun by --in NAME")),
+    of(&["tree-spawn"], 0, Nothing(ONE_MACHINE)),
+    of(&["rtos"], 1, Ours(&["--runtime-options"])),
+    of(&["bysocket"], 0, Ours(&["--map-by", "package"])),
+    of(&["display-devel-map", "print-rank-map"], 0, Ours(&["--display", "map"])),
+    of(&["display-topo"], 0, Refused("run lstopo")),
+    // Of mpiexec, as MPICH's Hydra and Intel MPI have it.
+    of(&["ppn", "perhost"], 1, Ours(&["--npernode"])),
+    of(&["f"], 1, Ours(&["--hostfile"])),
+    of(&["hosts"], 1, Ours(&["--host"])),
+    of(&["l", "prepend-rank"], 0, Ours(&["--tag-output"])),
+    of(&["env"], 2, Variable { is_of_all: false }),
+    of(&["genv"], 2, Variable { is_of_all: true }),
+    of(&["genvall", "envall"], 0, Silent),
+    of(&["genvlist", "envlist"], 1, Silent),
+    of(&["genvnone", "envnone"], 0, Refused("name what is not wanted by --unset-env VAR, or run env -i ./prog")),
+    of(&["outfile-pattern", "errfile-pattern"], 1, Refused(PATTERN)),
+    of(&["iface", "launcher", "launcher-exec", "bootstrap", "bootstrap-exec", "rmk"], 1, Nothing(ONE_MACHINE)),
+    of(&["rr"], 0, Nothing(ONE_MACHINE)),
+    // Of srun.
+    of(&["cpu-bind"], 1, Refused("use --bind-to core, hwthread, numa, package or none, or --cpu-list LIST")),
+    of(&["export"], 1, Refused("use -x VAR=VALUE; all other variables are handed over anyway")),
+    of(&["mpi"], 1, Nothing("the libraries of a program tell how it finds its job, or --pmi does")),
 ];
 
 const fn of(names: &'static [&'static str], values: usize, answer: Answer) -> Foreign {

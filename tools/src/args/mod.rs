@@ -422,6 +422,18 @@ mod tests {
     }
 
     #[test]
+    fn options_of_hydra_are_read() {
+        let line = "instanton run -ppn 2 -f hosts -hosts localhost -l -genv A 1 -envall -n 2 -env B 2 a : -env A 3 b";
+        let run = run(line).unwrap();
+        assert!(run.output.tag_output && run.hosts.are_named() && run.placement.per_node() == Some(2));
+        let set = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| (name.into(), Some(value.into()))).collect::<Vec<(OsString, _)>>()
+        };
+        assert_eq!(apps(&run)[0].environment, set(&[("A", "1"), ("B", "2")]));
+        assert_eq!(apps(&run)[1].environment, set(&[("A", "1"), ("A", "3")]));
+    }
+
+    #[test]
     fn settings_of_the_environment_are_made_in_an_order() {
         let line =
             "instanton run -mca pml ob1 -x P=/b -x Q --prepend-envar P[:] /a -append-env P[:] /c --unset-env R a";
@@ -482,6 +494,11 @@ mod tests {
             "instanton run -s a",
             "instanton run --nolocal a",
             "instanton run --app /no/such",
+            "instanton run -configfile /no/such",
+            "instanton run -genv A",
+            "instanton run -envnone a",
+            "instanton run --cpu-bind=cores a",
+            "instanton ps -l",
             "instanton run --mca pml",
             "instanton run --prepend-envar P /a a",
             "instanton run --output tags a",

@@ -41,6 +41,8 @@ struct Spellings(HashMap<String, Known>);
 struct Parts {
     /// Options of the whole job.
     of_job: Vec<OsString>,
+    /// Options of every application.
+    of_all: Vec<OsString>,
     /// Its own.
     of_app: Vec<OsString>,
     /// The program and what follows, or the `--` before it.
@@ -63,7 +65,7 @@ impl Words {
         };
         let mut words = Self::default();
         let begin = spellings.parts(&first[2..], &mut words.notes)?;
-        let mut of_job = begin.of_job;
+        let (mut of_job, mut of_all) = (begin.of_job, begin.of_all);
         let mut apps = vec![(None, begin.of_app, begin.command)];
         for segment in segments {
             let parts = spellings.parts(&segment, &mut words.notes)?;
@@ -71,6 +73,7 @@ impl Words {
                 return Err("--app stands behind a colon; give it alone, before any program".to_owned());
             }
             of_job.extend(parts.of_job);
+            of_all.extend(parts.of_all);
             apps.push((None, parts.of_app, parts.command));
         }
         if let [file, more @ ..] = &begin.files[..] {
@@ -82,16 +85,17 @@ impl Words {
             for (place, line) in lines(file)? {
                 let parts = spellings.parts(&line, &mut words.notes).map_err(|error| format!("{place}: {error}"))?;
                 of_job.extend(parts.of_job);
+                of_all.extend(parts.of_all);
                 let of_app = of_first.iter().cloned().chain(parts.of_app).collect();
                 apps.push((Some(place), of_app, parts.command));
             }
         }
         let (_, of_app, command) = apps.remove(0);
-        words.first = first[..2].iter().cloned().chain(of_job).chain(of_app).chain(command).collect();
-        words.others = apps
-            .into_iter()
-            .map(|(place, of_app, command)| (place, of_app.into_iter().chain(command).collect()))
-            .collect();
+        // What is an application's own comes last, where it counts.
+        let own = |of_app: Vec<OsString>, command| of_all.iter().cloned().chain(of_app).chain(command);
+        words.first = first[..2].iter().cloned().chain(of_job).chain(own(of_app, command)).collect();
+        words.others =
+            apps.into_iter().map(|(place, of_app, command)| (place, own(of_app, command).collect())).collect();
         Ok(words)
     }
 }
@@ -144,26 +148,31 @@ impl Spellings {
                 at += 1 + following.len();
                 following
             };
-            if name == "app" {
-                let file = value.map(|value| OsString::from_vec(value.to_vec())).or_else(|| take(1).pop());
-                if value.is_some() {
-                    take(0);
-                }
-                parts.files.push(file.ok_or("--app: the name of a file is missing")?);
+            let joined = value.map(|value| OsString::from_vec(value.to_vec()));
+            if name == "app" || name == "configfile" {
+                let file = joined.into_iter().chain(take(1)).next();
+                parts.files.push(file.ok_or_else(|| format!("--{name}: the name of a file is missing"))?);
                 continue;
             }
             // A letter alone has one dash.
             let known = self.0.get(&name).filter(|_| is_long || name.len() > 1 || value.is_none());
             if known.is_none()
                 && let Some(foreign) = foreign::find(&name)
+                && foreign.answer.option().is_none_or(|option| self.0.contains_key(option))
             {
                 let option = format!("{}{name}", if name.len() > 1 { "--" } else { "-" });
+                let values: Vec<_> = joined.into_iter().chain(take(foreign.values)).collect();
                 match foreign.answer {
                     Answer::Silent => {}
                     Answer::Nothing(why) => notes.push(format!("{option} means nothing here: {why}")),
                     Answer::Refused(instead) => return Err(format!("{option} is not supported: {instead}")),
+                    _ if values.len() < foreign.values => return Err(format!("{option}: a value is missing")),
+                    Answer::Ours(words) => parts.of_job.extend(words.iter().map(OsString::from).chain(values)),
+                    Answer::Variable { is_of_all } => {
+                        let place = if is_of_all { &mut parts.of_all } else { &mut parts.of_app };
+                        place.extend(["--set-env".into(), values.join("=".as_ref())]);
+                    }
                 }
-                take(foreign.values);
                 continue;
             }
             let mut spelled = Vec::new();

@@ -37,7 +37,7 @@ pub struct Job {
     pub nspace: Nspace,
     /// The rank that has started it, if one has.
     pub parent: Option<Proc>,
-    /// Number of ranks of other jobs that come before its own where all on this node are counted.
+    /// Number of ranks of other jobs that come before its own where all of the run are counted.
     pub before: u32,
     /// The guardian's process id, which users and tools know the run by.
     pub guardian: i32,
@@ -90,6 +90,8 @@ struct Homes {
     of_rank: Vec<u32>,
     /// The ranks on each node, in order.
     on_node: Vec<Vec<u32>>,
+    /// Number of ranks of other jobs that come before them on each node; none on the nodes behind the last.
+    before: Vec<u32>,
 }
 
 /// Facts that all jobs of a run have in common.
@@ -153,7 +155,10 @@ impl Job {
             guardian: run.guardian,
             family: run.family,
             server: run.server,
-            homes: Homes::new(vec![0; specs.iter().map(|spec| spec.ranks as usize).sum()], run.nodes.len()),
+            homes: {
+                let of_rank = vec![0; specs.iter().map(|spec| spec.ranks as usize).sum()];
+                Homes::new(of_rank, run.nodes.len(), vec![before])
+            },
             apps: App::all(specs).context("the working directory is gone")?,
             nodes: run.nodes,
             session: run.session,
@@ -209,9 +214,9 @@ impl Job {
         self.apps.iter().flat_map(|app| app.ranks().map(move |rank| (rank, app)))
     }
 
-    /// Seats its ranks.
-    pub fn place(&mut self, placement: Placement) {
-        self.homes = Homes::new(placement.spots.iter().map(|spot| spot.node).collect(), self.nodes.len());
+    /// Seats its ranks. `before` are those of other jobs that come before them on each node.
+    pub fn place(&mut self, placement: Placement, before: Vec<u32>) {
+        self.homes = Homes::new(placement.spots.iter().map(|spot| spot.node).collect(), self.nodes.len(), before);
         self.placement = placement;
     }
 
@@ -238,6 +243,26 @@ impl Job {
     /// The number of a rank among those of its job on its node.
     pub fn local_rank(&self, rank: u32) -> u32 {
         self.ranks_on(self.node_of(rank)).binary_search(&rank).unwrap_or(0) as u32
+    }
+
+    /// The number of ranks of other jobs that come before its own on a node.
+    fn before_on(&self, node: u32) -> u32 {
+        self.homes.before.get(node as usize).copied().unwrap_or(0)
+    }
+
+    /// The number of ranks on a node, with those of other jobs that come before its own.
+    pub fn size_on(&self, node: u32) -> u32 {
+        self.before_on(node) + self.ranks_on(node).len() as u32
+    }
+
+    /// The number of a rank among those of all jobs on its node.
+    pub fn node_rank(&self, rank: u32) -> u32 {
+        self.before_on(self.node_of(rank)) + self.local_rank(rank)
+    }
+
+    /// The nodes that have ranks of it: those of its `PMIX_NODE_MAP`.
+    pub fn used_nodes(&self) -> Vec<u32> {
+        (0..self.nodes.len() as u32).filter(|node| !self.ranks_on(*node).is_empty()).collect()
     }
 
     /// Makes the directories of its ranks, on each node.
@@ -294,12 +319,12 @@ impl Job {
 }
 
 impl Homes {
-    fn new(of_rank: Vec<u32>, nodes: usize) -> Self {
+    fn new(of_rank: Vec<u32>, nodes: usize, before: Vec<u32>) -> Self {
         let mut on_node = vec![Vec::new(); nodes];
         for (&node, rank) in of_rank.iter().zip(0..) {
             on_node[node as usize].push(rank);
         }
-        Self { of_rank, on_node }
+        Self { of_rank, on_node, before }
     }
 }
 

@@ -183,12 +183,21 @@ impl Jobs {
         &self.live[&1].job
     }
 
-    /// The number of the next job, and how many ranks come before its own on this node; none when no more can be
+    /// The number of the next job, and how many ranks of the run come before its own; none when no more can be
     /// numbered. Daemons of debuggers do not count.
     pub fn next(&self, ranks: u32) -> Option<(u32, u32)> {
         let counted = self.live.values().filter(|live| live.job.daemons.is_none());
         let before = counted.map(|live| live.job.before + live.job.size()).max().unwrap_or(0);
         (u64::from(before) + u64::from(ranks) <= u64::from(MOST_RANKS)).then_some((self.last + 1, before))
+    }
+
+    /// The number of ranks that come before those of the next job on each node. Daemons of debuggers do not count.
+    pub fn before_on_nodes(&self) -> Vec<u32> {
+        let counted = |node| {
+            let jobs = self.live.values().filter(|live| live.job.daemons.is_none());
+            jobs.map(|live| live.job.size_on(node)).max().unwrap_or(0)
+        };
+        (0..self.first().nodes.len() as u32).map(counted).collect()
     }
 
     /// Returns the number of ranks of all jobs together.

@@ -93,7 +93,7 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
     }
     let mut job = Job::new(specs, run.nodes.nodes, session, guardian)?;
     (job.slots, job.slots_of_nodes) = (slots, seats);
-    job.place(placement);
+    job.place(placement, Vec::new());
     show(&run.placement, &job).context("cannot show the placement")?;
     if run.placement.do_not_launch {
         return Ok(0);

@@ -76,7 +76,7 @@ fn of_open_mpi(job: &Job, rank: u32) -> impl Iterator<Item = (&'static str, Stri
         ("OMPI_COMM_WORLD_SIZE", job.size().to_string()),
         ("OMPI_COMM_WORLD_LOCAL_RANK", local.to_string()),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", job.ranks_on(job.node_of(rank)).len().to_string()),
-        ("OMPI_COMM_WORLD_NODE_RANK", (job.before + local).to_string()),
+        ("OMPI_COMM_WORLD_NODE_RANK", job.node_rank(rank).to_string()),
         ("OMPI_NUM_APP_CTX", job.apps.len().to_string()),
         ("OMPI_FIRST_RANKS", job.per_app(|app| app.first, " ")),
         ("OMPI_APP_CTX_NUM_PROCS", job.per_app(|app| app.spec.ranks, " ")),

@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use crate::allocation::Allocations;
 use crate::debugger::{daemons, stops};
 use crate::jobs::{Jobs, LiveJob};
+use crate::nodes::NODE;
 use crate::see::job_row::{self, JOBS, JobRow};
 use crate::{spawn, usage};
 
@@ -136,10 +137,11 @@ fn namespaces<'a>(jobs: impl IntoIterator<Item = &'a LiveJob>) -> Value {
 /// asked.
 fn local_table(live: &LiveJob, qualifiers: &[Info]) -> Option<Value> {
     let named = qualifiers.find(keys::HOSTNAME).and_then(|info| info.value.as_str());
-    let node = match (named, qualifiers.find(keys::NODEID)) {
+    let number = |key| qualifiers.find(key).map(|info| info.value.as_u32());
+    let node = match (named, number(keys::NODEID)) {
         (Some(name), _) => live.job.nodes.iter().position(|node| node == name)? as u32,
-        (None, Some(info)) => info.value.as_u32()?,
-        (None, None) => 0,
+        (None, Some(place)) => *live.job.used_nodes().get(place? as usize)?,
+        (None, None) => number(NODE).flatten().unwrap_or(0),
     };
     array(live.table().filter(|info| live.job.node_of(info.proc.rank.0) == node))
 }

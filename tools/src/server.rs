@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use instanton::data::{DataArray, DataRange, Info, Proc, Status, Text, Value, WaitReport, keys};
+use instanton::data::{DataArray, DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, WaitReport, keys};
 use instanton::internal::pmi;
 use instanton::internal::sys::hwloc::{self, Place};
 use instanton::internal::wall_clock;
@@ -366,6 +366,9 @@ impl Pmix {
     /// The last process of a job has ended.
     pub fn job_ended(&self, job: &Job, status: Status, tells: Tells) {
         self.published.namespace_ended(&job.nspace);
+        if tells.is_silent && status == Status::SUCCESS {
+            return;
+        }
         let name = Info::new(keys::NSPACE, Value::string(&job.nspace));
         let more = vec![Info::new(keys::JOB_TERM_STATUS, status), name];
         if tells.job_events {
@@ -454,10 +457,17 @@ impl Pmix {
         self.spread(status, DataRange::CUSTOM, &info);
     }
 
-    /// Raises an event of our own; the server has it carried to other nodes.
+    /// Raises an event of our own, which comes from no process (Standard, `pmix_notification_fn_t`). Servers carry no
+    /// such event on.
     fn spread(&self, status: Status, range: DataRange, info: &[Info]) {
+        let source = Proc::new(Nspace::new("").expect("a legal name"), Rank::UNDEF);
+        if let Some(hub) = &self.hub {
+            let proxy = Info::new(keys::EVENT_PROXY, self.server.proc());
+            let infos = [info, &[proxy]].concat();
+            hub.tell_all(|| Call::Event { status, source: source.clone(), range, infos: infos.clone() });
+        }
         // A server that has ended has nobody to tell.
-        let _ = self.server.notify_event(status, &self.server.proc(), range, info).then(|_| ());
+        let _ = self.server.notify_event(status, &source, range, info).then(|_| ());
     }
 
     /// Forgets a job that is over, then removes its directories, and then calls `done`.

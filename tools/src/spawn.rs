@@ -328,8 +328,8 @@ mod tests {
         assert_eq!(of_app(request(vec![])), (Channels::STDOUT, true, true));
         let other = both.map(|key| Info::new(key, false));
         assert_eq!(of_app(request(other.to_vec())), (Channels::NONE, true, false));
-        let silent = vec![Info::new(keys::EVENT_SILENT_TERMINATION, true)];
-        assert!(!of_app(request(silent)).2, "it ends without a word");
+        assert!(!request(vec![]).tells().is_silent);
+        assert!(request(vec![Info::new(keys::EVENT_SILENT_TERMINATION, true)]).tells().is_silent);
         let required = [(keys::MAPBY, "slot"), (keys::RANKBY, "NODE"), (keys::BINDTO, "none")];
         let required = required.map(|(key, value)| Info::new(key, value).required());
         assert!(request(required.to_vec()).specs("n", Path::new("/s")).is_ok());

@@ -12,6 +12,8 @@ use instanton::data::{Info, InfoList, Proc, keys};
 pub struct Tells {
     /// The end of the job.
     pub completion: bool,
+    /// That end is no event where it is a regular one.
+    pub is_silent: bool,
     /// Its start and its end.
     pub job_events: bool,
     /// The end of each process.
@@ -21,10 +23,11 @@ pub struct Tells {
 }
 
 impl Tells {
-    /// Reads what is said of a job. Its regular end can be kept quiet.
+    /// Reads what is said of a job.
     pub fn read(infos: &[Info]) -> Self {
         Self {
-            completion: infos.is_set(keys::NOTIFY_COMPLETION) && !infos.is_set(keys::EVENT_SILENT_TERMINATION),
+            completion: infos.is_set(keys::NOTIFY_COMPLETION),
+            is_silent: infos.is_set(keys::EVENT_SILENT_TERMINATION),
             job_events: infos.is_set(keys::NOTIFY_JOB_EVENTS),
             ends: infos.is_set(keys::NOTIFY_PROC_TERMINATION),
             failures: infos.is_set(keys::NOTIFY_PROC_ABNORMAL_TERMINATION),

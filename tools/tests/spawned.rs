@@ -101,6 +101,7 @@ fn a_parent_hears_what_it_asks_for() {
     let ended = Status::EVENT_PROC_TERMINATED;
     assert_eq!(order, [codes[0], codes[1], ended, ended, codes[3]]);
     assert!(heard.iter().all(|notice| notice.info.find(keys::EVENT_TIMESTAMP).is_some()));
+    assert!(heard.iter().all(|notice| (notice.source.nspace.as_bytes(), notice.source.rank) == (b"", Rank::UNDEF)));
     let name = |notice: &Notice| notice.info.find(keys::NSPACE).unwrap().value.clone();
     assert!([0, 1, 4].iter().all(|at| name(&heard[*at]) == Value::string(nspace.to_string())));
     let survived = heard.pop().unwrap();
@@ -116,8 +117,19 @@ fn a_parent_hears_what_it_asks_for() {
     let failures = set(&[keys::NOTIFY_PROC_ABNORMAL_TERMINATION, keys::NOTIFY_COMPLETION]);
     client.spawn(&failures, &apps[..1]).wait().unwrap();
     assert_eq!(events.recv_timeout(PATIENCE).unwrap().status, Status::EVENT_JOB_END);
+    // Of a silent job failures alone are told, and its start.
+    for (tells, count) in [(keys::NOTIFY_COMPLETION, 1), (keys::NOTIFY_JOB_EVENTS, 5)] {
+        let silent = set(&[tells, keys::EVENT_SILENT_TERMINATION, keys::SPAWN_CHILD_SEP]);
+        client.spawn(&silent, &apps[..1]).wait().unwrap();
+        client.spawn(&silent, &apps[1..]).wait().unwrap();
+        let heard: Vec<Notice> = (0..count).map(|_| events.recv_timeout(PATIENCE).unwrap()).collect();
+        let ends: Vec<_> = heard.iter().filter(|notice| notice.status == Status::EVENT_JOB_END).collect();
+        let [end] = ends[..] else { panic!("{ends:?}") };
+        let failed = Value::Status(Status::ERR_JOB_NON_ZERO_TERM);
+        assert_eq!(end.info.find(keys::JOB_TERM_STATUS).unwrap().value, failed);
+    }
     job.write("\n");
-    assert_eq!(job.finish().code, Some(0));
+    assert_eq!(job.finish().code, Some(5), "that of the silent ones that have failed");
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Job {
         let size = self.size();
         let (here, session) = (self.ranks_on(node), self.session.of_node(node));
         let list = |ranks: &[u32]| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let used: Vec<u32> = (0..self.nodes.len() as u32).filter(|node| !self.ranks_on(*node).is_empty()).collect();
+        let used = self.used_nodes();
         let names: Vec<&str> = used.iter().map(|node| self.nodes[*node as usize].as_str()).collect();
         let ranks: Vec<String> = used.iter().map(|node| list(self.ranks_on(*node))).collect();
         let mut infos = vec![
@@ -51,7 +51,7 @@ impl Job {
             Info::new(keys::JOB_NUM_APPS, self.apps.len() as u32),
             Info::new(keys::NPROC_OFFSET, Rank(self.before)),
             Info::new(keys::NUM_NODES, used.len() as u32),
-            Info::new(keys::NODE_SIZE, self.before + here.len() as u32),
+            Info::new(keys::NODE_SIZE, self.size_on(node)),
             Info::new(keys::LOCAL_SIZE, here.len() as u32),
             Info::new(keys::NODE_MAP, names.join(",").as_str()),
             Info::new(keys::PROC_MAP, ranks.join(";").as_str()),
@@ -68,10 +68,10 @@ impl Job {
             infos.push(Info::new(keys::LOCAL_PEERS, list(here).as_str()));
             infos.push(Info::new(keys::LOCALLDR, Rank(*first)));
         }
-        infos.extend(used.iter().map(|node| {
+        infos.extend(used.iter().zip(0u32..).map(|(node, number)| {
             let here = self.ranks_on(*node).len() as u32;
             let mut infos = vec![
-                Info::new(keys::NODEID, *node),
+                Info::new(keys::NODEID, number),
                 Info::new(keys::HOSTNAME, self.nodes[*node as usize].as_str()),
                 Info::new(keys::NUM_SLOTS, self.slots),
                 Info::new(keys::MAX_PROCS, here.max(self.slots)),
@@ -100,15 +100,16 @@ impl Job {
         infos.extend(self.survival.infos());
         infos.extend(self.apps.iter().map(App::info));
         let mut placed = self.placement.infos().into_iter();
-        infos.extend(
-            self.ranks().map(|(rank, app)| self.rank_info(rank, app, place, placed.next().unwrap_or_default())),
-        );
+        infos.extend(self.ranks().map(|(rank, app)| {
+            let number = used.binary_search(&self.node_of(rank)).unwrap_or(0) as u32;
+            self.rank_info(rank, (app, number), place, placed.next().unwrap_or_default())
+        }));
         infos
     }
 
-    fn rank_info(&self, rank: u32, app: &App, place: Option<&Place>, placed: Vec<Info>) -> Info {
+    /// `number` is that of its node in the job's `PMIX_NODE_MAP`.
+    fn rank_info(&self, rank: u32, (app, number): (&App, u32), place: Option<&Place>, placed: Vec<Info>) -> Info {
         let (node, local) = (self.node_of(rank), self.local_rank(rank));
-        let on_node = self.before + local;
         let short = |number: u32| u16::try_from(number).expect("no more ranks than MOST_RANKS");
         let mut infos = vec![
             Info::new(keys::RANK, Rank(rank)),
@@ -116,8 +117,8 @@ impl Job {
             Info::new(keys::APPNUM, app.number),
             Info::new(keys::APP_RANK, Rank(rank - app.first)),
             Info::new(keys::LOCAL_RANK, short(local)),
-            Info::new(keys::NODE_RANK, short(on_node)),
-            Info::new(keys::NODEID, node),
+            Info::new(keys::NODE_RANK, short(self.node_rank(rank))),
+            Info::new(keys::NODEID, number),
             Info::new(keys::HOSTNAME, self.node_name(rank)),
             Info::new(keys::PROCDIR, path(self.session.of_node(node).rank(self.number, rank))),
             Info::new(keys::REINCARNATION, self.reincarnation(rank)),
@@ -250,6 +251,26 @@ mod tests {
             store.reader().get(&Question::new(Rank::WILDCARD, keys::LOCAL_PEERS)).ok()
         };
         assert_eq!([peers(0), peers(1)], [Some(Value::string("0")), None]);
+    }
+
+    #[test]
+    fn jobs_are_counted_node_by_node_and_number_the_nodes_that_they_use() {
+        let spec = |ranks| AppSpec { ranks, program: "prog".into(), ..AppSpec::default() };
+        let on = |nodes: &[u32]| Placement::unbound(nodes.to_vec());
+        let mut first = Job::new(vec![spec(3)], 3, Session::named("/tmp/x".into()), 1).unwrap();
+        first.place(on(&[0, 2, 2]), Vec::new());
+        let mut child = first.spawned(2, first.proc(0), 3, vec![spec(3)]).unwrap();
+        child.place(on(&[1, 2, 2]), [0, 1, 2].map(|node| first.size_on(node)).to_vec());
+        let read = |rank: u32, key: &str| {
+            let infos = child.infos(None, 2);
+            let info = JobInfo::from_infos(&child.nspace, 2, &infos, &child.nodes[2]).unwrap();
+            let store = JobWriter::create(&child.nspace, info, &Limits::default()).unwrap();
+            store.reader().get(&Question::new(Rank(rank), key)).ok()
+        };
+        assert_eq!(read(Rank::WILDCARD.0, keys::NODE_SIZE), Some(Value::Uint32(4)));
+        assert_eq!([0, 1, 2].map(|rank| read(rank, keys::NODE_RANK)), [0, 2, 3].map(|rank| Some(Value::Uint16(rank))));
+        assert_eq!([0, 1, 2].map(|rank| read(rank, keys::NODEID)), [0, 1, 1].map(|node| Some(Value::Uint32(node))));
+        assert_eq!(read(1, keys::GLOBAL_RANK), Some(Value::ProcRank(Rank(4))), "ranks of a run are numbered as one");
     }
 
     #[test]

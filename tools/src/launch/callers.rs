@@ -86,7 +86,7 @@ impl Running {
         let too_many = || (FAILURE, "more ranks than one machine can number".to_owned());
         let (number, before) = self.jobs.next(ranks).ok_or_else(too_many)?;
         let mut job = self.jobs.first().called(number, before, specs).map_err(failed)?;
-        job.place(placement);
+        job.place(placement, self.jobs.before_on_nodes());
         job.psets = psets;
         job.wants.input = call.options.output.stdin.target();
         job.survival = call.options.survival.survival();

@@ -39,13 +39,14 @@ impl Running {
         let before = if homes.is_some() { 0 } else { before };
         let mut job = first.spawned(number, request.parent.clone(), before, specs).map_err(failed)?;
         request.complete(&mut job)?;
-        job.place(match homes {
-            Some(homes) => Placement::unbound(homes),
+        match homes {
+            Some(homes) => job.place(Placement::unbound(homes), Vec::new()),
             None => {
                 let policy = request.policy(&first.placement.policy)?;
-                placing::beside(&self.jobs, policy, job.size(), &pmix.nodes_up())?
+                let placement = placing::beside(&self.jobs, policy, job.size(), &pmix.nodes_up())?;
+                job.place(placement, self.jobs.before_on_nodes());
             }
-        });
+        }
         let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
         job.create_directories().map_err(failed)?;
         let nspace = job.nspace.clone();

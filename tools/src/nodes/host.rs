@@ -7,6 +7,7 @@ use instanton::data::{
 };
 use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, part_of_the_gone};
 
+use super::NODE;
 use super::hub::{Hub, OWN};
 use super::meetings::{Kind, Met};
 use super::wire::{Call, Given};
@@ -144,7 +145,7 @@ impl Host for NodeHost {
             let mut query = query.clone();
             let names_node = [keys::HOSTNAME, keys::NODEID].iter().any(|key| query.qualifiers.find(key).is_some());
             if !names_node && query.keys.iter().any(|key| key.as_bytes() == keys::QUERY_LOCAL_PROC_TABLE.as_bytes()) {
-                query.qualifiers.push(Info::new(keys::NODEID, self.node as u32));
+                query.qualifiers.push(Info::new(NODE, self.node as u32));
             }
             query
         };

@@ -21,6 +21,9 @@ pub mod wire;
 
 use clap::Args;
 
+/// Qualifier of a query (UINT32): the node whose server is asked.
+pub const NODE: &str = "instanton.node";
+
 /// Most nodes of a run.
 const MOST: u32 = 64;
 

@@ -80,7 +80,7 @@ pub mod internal {
         pub use crate::client::call::wait;
         pub use crate::client::forward::abi_versions;
         pub use crate::client::get::peek;
-        pub use crate::client::init::{check_directives, from_variables};
+        pub use crate::client::init::{check_directives, check_finalize, from_variables};
         pub use crate::client::spawn::complete_apps;
         pub use crate::message::format::write_out;
         pub use crate::pending::Callback;

@@ -473,6 +473,8 @@ fn a_singleton_is_a_job_of_its_own() {
         Status::ERR_NOT_FOUND
     );
     assert!(client.get_all(&me, &[]).wait().unwrap().as_array().unwrap().len() > 1);
+    let wish = Info::new("site.wish", true).required();
+    assert_eq!(client.finalize(&[wish]).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
     client.finalize(&[]).unwrap();
     assert!(matches!(client.finalize(&[]), Err(Error::NotInitialized)));
 }

@@ -61,6 +61,31 @@ fn ready(process: &mut Child) -> String {
 }
 
 #[test]
+fn a_tool_tries_again_as_often_as_it_is_told_to() {
+    let late = Info::new(keys::SERVER_NSPACE, "late@0");
+    let times = |times| [late.clone(), Info::new(keys::CONNECT_MAX_RETRIES, times), retry_at_once()];
+    assert_eq!(refusal(&times(3)), Status::ERR_UNREACH);
+    let patient = times(u32::MAX);
+    let tool = thread::spawn(move || Tool::init(&patient).unwrap());
+    let (server, _) = server("late@0");
+    assert_eq!(tool.join().unwrap().servers(), [server.proc()]);
+}
+
+fn retry_at_once() -> Info {
+    Info::new(keys::CONNECT_RETRY_DELAY, 0u32)
+}
+
+#[test]
+fn what_contradicts_a_tools_first_init_is_refused() {
+    let (server, _) = server("first@0");
+    let tool = Tool::init(&[at(&server)]).unwrap();
+    let check = |info: &[Info]| Tool::check(Some(&tool), info).map_err(|error| error.status());
+    assert_eq!((check(&[]), check(&[at(&server)]), check(&[retry_at_once()])), (Ok(()), Ok(()), Ok(())));
+    assert_eq!(check(&[Info::new(keys::SERVER_URI, "other.0;x")]), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(check(&[Info::new("site.wish", true).required()]), Err(Status::ERR_NOT_SUPPORTED));
+}
+
+#[test]
 fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
     let (server, host) = server("own@0");
     let job = Job::register(&server, "seen@1", 3);

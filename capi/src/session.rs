@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use instanton::client::{Client, Error, InitError};
 use instanton::data::{DataRange, Info, InfoList, Proc, Rank, Status, Value, keys};
-use instanton::internal::client::check_directives;
+use instanton::internal::client::{check_directives, check_finalize};
 use instanton::internal::sys::cell::Epoch;
 use instanton::launch::JobEnd;
 use instanton::server::Server;
@@ -204,7 +204,8 @@ fn tool() -> Result<Arc<Tool>, Status> {
 /// Takes part in the client as a tool, making it if need be.
 ///
 /// # Errors
-/// When there is no server, and there must be one; `ERR_BAD_PARAM` for another name than the process has.
+/// When there is no server, and there must be one; `ERR_BAD_PARAM` for another name than the process has, and for
+/// directives that contradict those of the first init.
 pub fn enter_as_tool(info: &[Info]) -> Result<Arc<Client>, Status> {
     let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Ok(client) = client() {
@@ -214,6 +215,7 @@ pub fn enter_as_tool(info: &[Info]) -> Result<Arc<Client>, Status> {
         if name.is_some_and(|name| name != proc.nspace.as_bytes()) || rank.is_some_and(|rank| rank != proc.rank) {
             return Err(Status::ERR_BAD_PARAM);
         }
+        Tool::check(known_tool().as_deref(), info).map_err(refused)?;
         *inits += 1;
         return Ok(client);
     }
@@ -271,7 +273,7 @@ pub fn servers() -> Result<Vec<Proc>, Status> {
 /// Tells the event handlers of a launcher that a job is over which it has started.
 pub fn job_ended(job: JobEnd) {
     let Ok(client) = client() else { return };
-    if job.is_silent {
+    if job.is_silent && job.status == Status::SUCCESS {
         return;
     }
     let info = [
@@ -299,9 +301,11 @@ pub fn lost_connection(proc: &Proc) {
 /// Gives one Init back; the last one ends the client.
 ///
 /// # Errors
-/// `ERR_INIT` without an Init, and what the client's own end says.
+/// `ERR_INIT` without an Init, `ERR_NOT_SUPPORTED` for an attribute that is required and unknown, and what the
+/// client's own end says.
 pub fn leave(info: &[Info]) -> Result<(), Status> {
     let client = client()?;
+    check_finalize(info)?;
     {
         let mut inits = INITS.lock().unwrap_or_else(PoisonError::into_inner);
         if *inits > 1 {

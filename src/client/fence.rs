@@ -291,7 +291,7 @@ impl Inner {
         if procs.iter().any(|proc| !proc.matches(&self.proc)) {
             return Err(Error::NoServer { call: CALL });
         }
-        if info.iter().any(|info| info.is_required() && info.key != keys::COLLECT_DATA && info.key != keys::TIMEOUT) {
+        if info.iter().any(|info| info.is_unserved(&[keys::COLLECT_DATA, keys::TIMEOUT])) {
             return Err(Status::ERR_NOT_SUPPORTED.into());
         }
         self.link.run_later(move || then(Ok(())));

@@ -160,9 +160,21 @@ pub fn check_directives(info: &[Info]) -> Result<(), InitError> {
         keys::THREADING_MODEL,
         keys::GDS_MODULE,
     ];
-    match info.iter().find(|item| item.is_required() && !KNOWN.iter().any(|known| item.key == *known)) {
+    match info.iter().find(|item| item.is_unserved(&KNOWN)) {
         Some(item) => Err(InitError::NotSupported(item.key.to_string())),
         None => Ok(()),
+    }
+}
+
+/// Refuses what a finalize requires and nobody knows. [`Client::finalize`](super::Client::finalize) looks itself; this is
+/// for a program that counts its inits.
+///
+/// # Errors
+/// `ERR_NOT_SUPPORTED`.
+pub fn check_finalize(info: &[Info]) -> Result<(), Status> {
+    match info.iter().any(|info| info.is_unserved(&[keys::TIMEOUT, keys::EMBED_BARRIER])) {
+        true => Err(Status::ERR_NOT_SUPPORTED),
+        false => Ok(()),
     }
 }
 

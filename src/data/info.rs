@@ -121,6 +121,11 @@ impl Info {
         self.flags & constants::info_directives::INFO_REQD != 0
     }
 
+    /// Returns whether the caller cannot do without it, and it is none of those that are `served`.
+    pub fn is_unserved(&self, served: &[&str]) -> bool {
+        self.is_required() && !served.iter().any(|key| self.key == *key)
+    }
+
     /// Returns whether a boolean attribute is set: the truth of its value where it has one ([`Value::truth`]).
     pub fn is_true(&self) -> bool {
         self.value.truth() == Some(true)

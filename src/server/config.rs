@@ -68,6 +68,8 @@ pub struct ServerConfig {
     /// True if the server lives in the process of its only client, and a host serves the node.
     #[doc(hidden)]
     pub one_client: bool,
+    /// False if heartbeats and files are the host's to monitor; true by default (`PMIX_SERVER_ENABLE_MONITORING`).
+    pub monitoring: bool,
     /// Support of tools; none by default, and no tool may attach then.
     pub tools: Option<ToolSupport>,
     /// A file for the address that tools attach to, for as long as the server runs; none by default.
@@ -99,6 +101,7 @@ impl Default for ServerConfig {
             #[cfg(feature = "pmi")]
             pmi: false,
             one_client: false,
+            monitoring: true,
             tools: None,
             uri_file: None,
             local_output: false,

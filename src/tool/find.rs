@@ -114,10 +114,15 @@ fn number(info: &[Info], key: &'static str) -> Result<Option<u32>, InitError> {
     info.find(key).map(|info| value(info).ok_or_else(|| wrong(format!("{key} is no number")))).transpose()
 }
 
+/// Returns whether an attribute is answered here, and no host hears of it.
+pub(super) fn is_own(info: &Info) -> bool {
+    info.key != keys::TIMEOUT && KNOWN.iter().any(|known| info.key == *known)
+}
+
 impl Wish {
     /// Reads the attributes of `PMIx_tool_init`, or of an attachment.
     pub(super) fn read(info: &[Info]) -> Result<Self, InitError> {
-        if let Some(unknown) = info.iter().find(|item| item.is_required() && !KNOWN.iter().any(|k| item.key == *k)) {
+        if let Some(unknown) = info.iter().find(|item| item.is_unserved(&KNOWN)) {
             return Err(InitError::NotSupported(unknown.key.to_string()));
         }
         let proc = match (text(info, keys::TOOL_NSPACE)?, number(info, keys::TOOL_RANK)?) {
@@ -125,7 +130,6 @@ impl Wish {
             (Some(nspace), Some(rank)) => Some(Proc::new(Nspace::new(nspace).map_err(wrong)?, Rank(rank))),
             _ => return Err(wrong("a tool's namespace and its rank are given together")),
         };
-        let own = |info: &Info| info.key != keys::TIMEOUT && KNOWN.iter().any(|known| info.key == *known);
         Ok(Wish {
             proc,
             connects: !info.is_set(keys::TOOL_DO_NOT_CONNECT),
@@ -133,7 +137,7 @@ impl Wish {
             places: places(info)?,
             retries: number(info, keys::CONNECT_MAX_RETRIES)?.unwrap_or(0),
             delay: number(info, keys::CONNECT_RETRY_DELAY)?.map_or(DELAY, |s| Duration::from_secs(s.into())),
-            hints: info.iter().filter(|info| !own(info)).cloned().collect(),
+            hints: info.iter().filter(|info| !is_own(info)).cloned().collect(),
             #[cfg(feature = "server")]
             is_launcher: info.is_set(keys::LAUNCHER),
             #[cfg(feature = "server")]

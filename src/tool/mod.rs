@@ -43,6 +43,8 @@ pub struct Tool {
     proc: Proc,
     servers: Mutex<Servers>,
     attached: Condvar,
+    /// The attributes of its init.
+    asked: Vec<Info>,
 }
 
 /// The connections of a tool.
@@ -84,13 +86,34 @@ impl Tool {
             },
             false => Client::alone(wish.proc.map_or_else(own_name, Ok)?, None)?,
         };
-        Ok(Self::around(Arc::new(client)))
+        Ok(Self { asked: info.to_vec(), ..Self::around(Arc::new(client)) })
+    }
+
+    /// Holds the attributes of one more init against those of the first.
+    ///
+    /// # Errors
+    /// [`InitError::NotSupported`] for one that is required and unknown, [`InitError::Directive`] for one that had
+    /// another value.
+    pub fn check(tool: Option<&Tool>, info: &[Info]) -> Result<(), InitError> {
+        Wish::read(info)?;
+        let asked = |info: &Info| tool.and_then(|tool| tool.asked.find(info.key.as_str()?));
+        let contradicts =
+            |info: &&Info| find::is_own(info) && asked(info).is_some_and(|asked| asked.value != info.value);
+        match info.iter().find(contradicts) {
+            Some(info) => Err(InitError::Directive(format!("{} had another value", info.key))),
+            None => Ok(()),
+        }
     }
 
     /// Makes a tool of a process that is somebody's client, or alone: it keeps its name and its connection.
     pub fn around(client: Arc<Client>) -> Tool {
         let servers = Servers { primary: client, others: Vec::new() };
-        Tool { proc: servers.primary.proc().clone(), servers: Mutex::new(servers), attached: Condvar::new() }
+        Tool {
+            proc: servers.primary.proc().clone(),
+            servers: Mutex::new(servers),
+            attached: Condvar::new(),
+            asked: Vec::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Servers> {

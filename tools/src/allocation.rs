@@ -75,7 +75,7 @@ impl Allocations {
         free: u64,
     ) -> Result<Vec<Info>, Status> {
         let is_known = [ALLOC_NEW, ALLOC_EXTEND, ALLOC_RELEASE].contains(&directive);
-        if !is_known || data.iter().any(|info| info.is_required() && !SERVED.iter().any(|key| info.key == *key)) {
+        if !is_known || data.iter().any(|info| info.is_unserved(&SERVED)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let number = |key| data.find(key).map(|info| info.value.as_u64().ok_or(Status::ERR_BAD_PARAM)).transpose();

@@ -43,6 +43,7 @@ impl Credentials {
     /// # Errors
     /// As [`make`](Self::make).
     pub fn get(self: &Arc<Self>, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
+        check(directives)?;
         let of_kind = |kind: &str| vec![Info::new(keys::CRED_TYPE, kind)];
         if kinds(directives).find(|kind| [KIND, MUNGE].contains(kind)) != Some(MUNGE) {
             let token = self.make(proc, directives)?;
@@ -63,6 +64,7 @@ impl Credentials {
     /// # Errors
     /// As [`judge`](Self::judge).
     pub fn validate(&self, credential: &[u8], directives: &[Info], done: Completion<Infos>) -> Accepted {
+        check(directives)?;
         let is_wanted = kinds(directives).next().is_none() || kinds(directives).any(|kind| kind == MUNGE);
         if !is_wanted || !credential.starts_with(OF_MUNGE) {
             let whose = self.judge(credential, directives)?;
@@ -144,6 +146,12 @@ fn kinds(directives: &[Info]) -> impl Iterator<Item = &str> {
     list.into_iter().flat_map(|list| list.split(',')).map(str::trim)
 }
 
+/// Refuses what is required and unknown.
+fn check(directives: &[Info]) -> Result<(), Status> {
+    const SERVED: [&str; 4] = [keys::CRED_TYPE, keys::USERID, keys::GRPID, keys::TIMEOUT];
+    if directives.iter().any(|info| info.is_unserved(&SERVED)) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+}
+
 /// Returns whether tokens are among the kinds that a caller takes.
 fn check_kind(directives: &[Info]) -> Result<(), Status> {
     match kinds(directives).next().is_none() || kinds(directives).any(|kind| kind == KIND) {
@@ -162,6 +170,13 @@ mod tests {
         let credentials = Credentials::default();
         let [a, b] = [0, 1].map(|rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank)));
         let kinds = |kinds: &str| [Info::new(keys::CRED_TYPE, kinds)];
+        let credentials = Arc::new(credentials);
+        let wish = [Info::new("site.wish", true).required()];
+        let refused = [
+            credentials.get(&a, &wish, Completion::new(|_| panic!("it is refused"))),
+            credentials.validate(b"x", &wish, Completion::new(|_| panic!("it is refused"))),
+        ];
+        assert!(refused.iter().all(|refused| refused.as_ref().err() == Some(&Status::ERR_NOT_SUPPORTED)));
         let of_a = credentials.make(&a, &[]).unwrap();
         let of_b = credentials.make(&b, &kinds("munge, instanton")).unwrap();
         assert_eq!(credentials.make(&a, &kinds("munge")), Err(Status::ERR_NOT_SUPPORTED));

@@ -36,7 +36,12 @@ const SERVED: [&str; 14] = [
 ];
 
 fn is_too_much(info: &Info) -> bool {
-    info.is_required() && !SERVED.iter().any(|key| info.key == *key)
+    info.is_unserved(&SERVED)
+}
+
+/// The priority of what goes to the system's log.
+fn priority(directives: &[Info]) -> i32 {
+    directives.find(keys::LOG_SYSLOG_PRI).and_then(|info| info.value.as_i32()).unwrap_or(ERROR)
 }
 
 /// Logs every item that names a channel of ours; the others are not for us.
@@ -48,7 +53,7 @@ pub fn log(outputs: &[OutputSender; 2], client: &Proc, data: &[Info], directives
     if data.iter().chain(directives).any(is_too_much) {
         return Err(Status::ERR_NOT_SUPPORTED);
     }
-    let priority = directives.find(keys::LOG_SYSLOG_PRI).and_then(|info| info.value.as_i32()).unwrap_or(ERROR);
+    let priority = priority(directives);
     let source = match directives.find(keys::LOG_SOURCE).map(|info| &info.value) {
         Some(Value::Proc(source)) => source,
         _ => client,
@@ -132,6 +137,11 @@ mod tests {
         assert!(!is_too_much(&required(keys::LOG_GENERATE_TIMESTAMP)));
         assert!(!is_too_much(&required(keys::LOG_XML_OUTPUT)));
         assert!(!is_too_much(&Info::new(keys::LOG_EMAIL, true)));
+    }
+
+    #[test]
+    fn what_is_logged_is_an_error_unless_somebody_says_otherwise() {
+        assert_eq!((priority(&[]), priority(&[Info::new(keys::LOG_SYSLOG_PRI, 5)])), (3, 5));
     }
 
     #[test]

@@ -48,8 +48,8 @@ impl Request {
             Some(keys::MONITOR_NODE_RESOURCE_USAGE) => Kind::Node,
             _ => return Err(Status::ERR_NOT_SUPPORTED),
         };
-        let is_unserved = |info: &Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
-        if directives.find(keys::MONITOR_RESOURCE_RATE).is_some() || directives.iter().any(is_unserved) {
+        let is_unserved = directives.iter().any(|info| info.is_unserved(&SERVED));
+        if directives.find(keys::MONITOR_RESOURCE_RATE).is_some() || is_unserved {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let named = directives.find(keys::MONITOR_TARGET_PROCS).and_then(|info| info.value.as_procs());

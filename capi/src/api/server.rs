@@ -52,7 +52,6 @@ const SERVED: [&str; 22] = [
     keys::SERVER_SYSTEM_SUPPORT,
     keys::SERVER_ALLOW_FOREIGN_TOOLS,
     keys::SERVER_GATEWAY,
-    // Every process that asks is monitored.
     keys::SERVER_ENABLE_MONITORING,
     keys::LAUNCHER,
     keys::LAUNCHER_RENDEZVOUS_FILE,
@@ -99,7 +98,7 @@ fn reported_on(info: &[Info]) -> Option<Stream> {
 
 /// Holds what an init requires against what there is.
 fn check(info: &[Info]) -> Outcome {
-    if let Some(unknown) = info.iter().find(|info| info.is_required() && !SERVED.iter().any(|key| info.key == *key)) {
+    if let Some(unknown) = info.iter().find(|info| info.is_unserved(&SERVED)) {
         instanton::trace!("the server is required to have {}, which it does not know", unknown.key);
         return Err(Status::ERR_NOT_SUPPORTED);
     }
@@ -144,6 +143,7 @@ fn config(info: &[Info]) -> Result<ServerConfig, Status> {
     config.stock_ports = StockPorts::asked_by(info)?;
     config.stock_remote = StockInterfaces::asked_by(info)?;
     config.local_output = info.is_set(keys::IOF_LOCAL_OUTPUT);
+    config.monitoring = info.find(keys::SERVER_ENABLE_MONITORING).is_none_or(Info::is_true);
     let reported = text(keys::TCP_REPORT_URI)?.filter(|place| Stream::named(place.as_bytes()).is_none());
     let named = text(keys::LAUNCHER_RENDEZVOUS_FILE)?.or(reported).map(path);
     config.uri_file = named.or_else(|| std::env::var_os(RENDEZVOUS_FILE).map(PathBuf::from));

@@ -147,6 +147,11 @@ static void looked_at(void) {
     CHECK(seen[3]->data.bo.size == 100 && seen[4]->data.darray->size == 2);
 }
 
+static void got(pmix_status_t status, pmix_value_t *value, void *what) {
+    CHECK(value->type == PMIX_UINT32);
+    done(status, what);
+}
+
 static int rank(void) {
     OK(PMIx_Init(&me, NULL, 0));
     /* A second Init and its Finalize change nothing. */
@@ -160,6 +165,10 @@ static int rank(void) {
     pmix_value_t *value;
     OK(get(&everybody, "pmix.job.size", NULL, &value));
     PMIx_Value_free(value, 1);
+    /* What is at hand comes by the callback nevertheless. */
+    int answered = 0;
+    IS(PMIX_SUCCESS, PMIx_Get_nb(&everybody, "pmix.job.size", NULL, 0, got, &answered));
+    until(&answered);
     fresh();
     in_place();
     looked_at();

@@ -111,6 +111,14 @@ static int by_pid(pid_t server) {
     IS(PMIX_ERR_BAD_PARAM, PMIx_tool_init(NULL, attribute(&info, PMIX_TOOL_NSPACE, "another", PMIX_STRING), 1));
     PMIX_INFO_DESTRUCT(&info);
     IS(PMIX_ERR_BAD_PARAM, PMIx_tool_init(NULL, attribute(&info, PMIX_TOOL_RANK, &(pmix_rank_t){17}, PMIX_PROC_RANK), 1));
+    IS(PMIX_ERR_BAD_PARAM, PMIx_tool_init(NULL, attribute(&info, PMIX_SERVER_PIDINFO, &(pid_t){1}, PMIX_PID), 1));
+    attribute(&info, "site.wish", NULL, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&info);
+    IS(PMIX_ERR_NOT_SUPPORTED, PMIx_tool_init(NULL, &info, 1));
+    IS(PMIX_ERR_NOT_SUPPORTED, PMIx_Finalize(&info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    OK(PMIx_tool_init(NULL, attribute(&info, PMIX_SERVER_PIDINFO, &server, PMIX_PID), 1));
+    OK(PMIx_tool_finalize());
     OK(PMIx_tool_finalize());
     CHECK(PMIx_tool_is_connected());
     OK(PMIx_tool_finalize());

@@ -106,8 +106,7 @@ impl Fences {
             Err(bad) => return bad.refuse(cx, caller, &request.proc),
         };
         let Request { waiter, proc, info, group, .. } = request;
-        let unserved = |info: &&Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
-        if let Some(info) = info.iter().find(unserved)
+        if let Some(info) = info.iter().find(|info| info.is_unserved(&SERVED))
             && !signature.local_count(jobs).elsewhere
         {
             trace!("{proc} requires {} of a fence", info.key);

@@ -54,7 +54,7 @@ const SERVED: [&str; 13] = [
 
 /// Returns whether an attribute is required, and the host would have to serve it.
 pub fn is_unserved(info: &Info) -> bool {
-    info.is_required() && !SERVED.iter().any(|key| info.key == *key)
+    info.is_unserved(&SERVED)
 }
 
 /// The host's answer to a construct or destruct that does not end it yet.

@@ -6,7 +6,7 @@
 //! miss have brought none, the event that it has named is raised in its name. The alarm of a heartbeat is raised again
 //! only after the process was alive meanwhile; that of a file ends the monitor. A monitor ends with its connection and
 //! when it is taken back: a process that finalizes or dies stops no more. Monitors of other kinds are the host's, and all
-//! are where the server lives in the process of its only client: what stops that process would stop its monitors.
+//! are where the server is not to monitor anybody (`PMIX_SERVER_ENABLE_MONITORING`), or lives in the process of its only client: what stops that process would stop its monitors.
 use std::collections::BTreeMap;
 
 use super::ctx::Ctx;
@@ -45,7 +45,7 @@ pub struct Monitors {
 impl Monitors {
     /// A client wants to be monitored, or no longer, or gives a sign of life.
     pub fn request(&mut self, cx: &mut Ctx, jobs: &Jobs, caller: Caller, request: MonitorRequest) {
-        if cx.config.one_client {
+        if cx.config.one_client || !cx.config.monitoring {
             return ask_host(cx, jobs, caller, request, |reply| reply);
         }
         if request.monitor.key == keys::SEND_HEARTBEAT {
@@ -198,10 +198,12 @@ fn ask_host(cx: &mut Ctx, jobs: &Jobs, caller: Caller, request: MonitorRequest, 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
     use crate::data::Rank;
+    use crate::server::ServerConfig;
     use crate::server::ctx::testing::{self, TestCtx, proc};
     use crate::server::host::NoHost;
 
@@ -264,6 +266,28 @@ mod tests {
         assert_eq!(period(&mut test, &jobs, &mut monitors), []);
         monitors.peer_over(&mut test.cx, peer);
         assert_eq!(test.cx.timers.next(), None);
+    }
+
+    #[test]
+    fn a_directive_that_is_required_and_unknown_is_refused() {
+        let (mut test, jobs, mut monitors, peer) = bench();
+        for (wish, expected) in [(keys::MONITOR_ID, granted()), ("site.wish", Reply::Done(Status::ERR_NOT_SUPPORTED))] {
+            let (monitor, mut directives) = heartbeat("a");
+            directives.push(Info::new(wish, "a").required());
+            assert_eq!(request((&mut test, &jobs, &mut monitors, peer), monitor, directives), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_to_monitor_nobody_leaves_it_to_its_host() {
+        let (_, jobs, mut monitors, _) = bench();
+        let config = ServerConfig { monitoring: false, ..ServerConfig::default() };
+        let mut test = testing::ctx_of(config, Arc::new(NoHost));
+        let peer = test.connect(&proc("job", 0));
+        let (monitor, directives) = heartbeat("a");
+        let refused = Some(Reply::Done(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(request((&mut test, &jobs, &mut monitors, peer), monitor, directives), refused);
+        assert!(monitors.all.is_empty());
     }
 
     #[test]

@@ -12,6 +12,23 @@ use crate::server::ctx::event::Event;
 use crate::server::ctx::ticket::FileState;
 use crate::server::ctx::timers::TimerId;
 
+/// Directives of a monitor.
+const SERVED: [&str; 13] = [
+    keys::MONITOR_ID,
+    keys::MONITOR_HEARTBEAT_TIME,
+    keys::MONITOR_HEARTBEAT_DROPS,
+    keys::MONITOR_FILE_SIZE,
+    keys::MONITOR_FILE_ACCESS,
+    keys::MONITOR_FILE_MODIFY,
+    keys::MONITOR_FILE_CHECK_TIME,
+    keys::MONITOR_FILE_DROPS,
+    keys::RANGE,
+    keys::EVENT_CUSTOM_RANGE,
+    keys::USERID,
+    keys::GRPID,
+    keys::TIMEOUT,
+];
+
 /// A process's request to be monitored, or no longer; or a heartbeat.
 #[derive(Debug)]
 pub struct MonitorRequest {
@@ -52,7 +69,7 @@ impl Monitor {
     /// Reads what a process asks for; nothing where that is not the library's.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM`.
+    /// `ERR_BAD_PARAM`, and `ERR_NOT_SUPPORTED` for a directive that is required and unknown.
     pub fn read(request: &MonitorRequest) -> Result<Option<Self>, Status> {
         let MonitorRequest { proc, monitor, error, directives } = request;
         let number =
@@ -79,6 +96,9 @@ impl Monitor {
             Some(Value::DataRange(range)) => *range,
             Some(_) => return Err(Status::ERR_BAD_PARAM),
         };
+        if directives.iter().any(|info| info.is_unserved(&SERVED)) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
         if seconds == 0 || Audience::new(range, proc, directives).is_err() {
             return Err(Status::ERR_BAD_PARAM);
         }

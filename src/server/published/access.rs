@@ -5,13 +5,14 @@ use std::sync::Arc;
 use crate::data::{DataArray, DataRange, Info, InfoList, Proc, Status, Value, keys};
 use crate::server::ctx::proc_set::ProcSet;
 
-/// Attributes of a publication that are not published with it.
-const ATTRIBUTES: [&str; 9] = [
+/// Attributes of calls about published data. They are not published.
+const ATTRIBUTES: [&str; 10] = [
     keys::RANGE,
     keys::PERSISTENCE,
     keys::USERID,
     keys::GRPID,
     keys::TIMEOUT,
+    keys::WAIT,
     keys::EVENT_CUSTOM_RANGE,
     keys::ACCESS_PERMISSIONS,
     keys::ACCESS_USERIDS,
@@ -21,6 +22,14 @@ const ATTRIBUTES: [&str; 9] = [
 /// Returns whether an attribute says how data is published, and is not data itself.
 pub fn is_directive(info: &Info) -> bool {
     ATTRIBUTES.iter().any(|key| info.key == *key)
+}
+
+/// Refuses what a look-up or a taking back requires and nobody knows.
+///
+/// # Errors
+/// `ERR_NOT_SUPPORTED`.
+pub fn check(info: &[Info]) -> Result<(), Status> {
+    if info.iter().any(|info| info.is_unserved(&ATTRIBUTES)) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
 }
 
 /// Rules by which published data is found.
@@ -129,7 +138,7 @@ impl Audience {
     }
 }
 
-/// Returns the range that attributes name.
+/// Returns the range that attributes name, if they do.
 ///
 /// # Errors
 /// `ERR_BAD_PARAM` for a range that is none.

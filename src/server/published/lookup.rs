@@ -2,7 +2,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::access::{Asker, range_in};
+use super::access::{Asker, check, range_in};
 use crate::data::{DataRange, Info, InfoList, Key, Proc, Status, Text, keys};
 
 /// Keys that a process looks up.
@@ -27,6 +27,7 @@ impl Lookup {
     /// # Errors
     /// `ERR_BAD_PARAM` for attributes of other types.
     pub fn read(asker: &Proc, keys: &[Text], info: &[Info]) -> Result<(Self, Option<Patience>), Status> {
+        check(info)?;
         let wait = number(info, keys::WAIT)?;
         let timeout = number(info, keys::TIMEOUT)?.filter(|seconds| *seconds > 0);
         let mut named = HashSet::new();

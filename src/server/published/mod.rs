@@ -18,7 +18,7 @@ use std::time::Instant;
 use super::ctx::accounts::Accounts;
 use super::host::{Accepted, Answer, Completion, Published};
 use crate::data::constants::persistence::{PERSIST_APP, PERSIST_INVALID, PERSIST_PROC, PERSIST_SESSION};
-use crate::data::{Info, InfoList, Key, Nspace, Proc, Status, Text, Value, keys};
+use crate::data::{DataRange, Info, InfoList, Key, Nspace, Proc, Status, Text, Value, keys};
 
 mod access;
 mod items;
@@ -103,6 +103,7 @@ impl PublishedData {
     ///
     /// # Errors
     /// `ERR_NOT_FOUND` when none is there and none is waited for; `ERR_BAD_PARAM` for attributes of other types;
+    /// `ERR_NOT_SUPPORTED` for one that is required and unknown;
     /// `ERR_OUT_OF_RESOURCE` when the process waits for too many keys, or for an answer that no message could carry.
     /// `done` is not called then.
     pub fn lookup(&self, asker: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
@@ -123,17 +124,18 @@ impl PublishedData {
     }
 
     /// Takes back what `publisher` has published under `keys`, or all of it without keys
-    /// ([`Host::unpublish`](super::Host::unpublish)); with `PMIX_RANGE`, only what has that range. A key that
-    /// is not there is no error.
+    /// ([`Host::unpublish`](super::Host::unpublish)), in one range: the default is `RANGE_SESSION`, as for what is
+    /// published. A key that is not there is no error.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a range that is none.
+    /// `ERR_BAD_PARAM` for a range that is none; `ERR_NOT_SUPPORTED` for an attribute that is required and unknown.
     pub fn unpublish(&self, publisher: &Proc, keys: &[Text], info: &[Info]) -> Result<(), Status> {
-        let range = access::range_in(info)?;
+        access::check(info)?;
+        let range = access::range_in(info)?.unwrap_or(DataRange::SESSION);
         // A text that no key can be names nothing.
         let named: Vec<Key> = keys.iter().filter_map(|key| Key::new(key.as_bytes()).ok()).collect();
         let named = (!keys.is_empty()).then_some(&named[..]);
-        self.lock().items.remove(publisher, named, |item| range.is_none_or(|range| range == item.access.range));
+        self.lock().items.remove(publisher, named, |item| item.access.range == range);
         Ok(())
     }
 

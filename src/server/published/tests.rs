@@ -64,9 +64,22 @@ fn nobody_else_takes_it_back() {
     assert!(found(&store, &b, &["k"], &[]).is_ok(), "it has another range");
     store.unpublish(&a, &k, &[]).unwrap();
     assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));
+    store.publish(&a, &with_range(DataRange::GLOBAL, data("n", "4"))).unwrap();
     store.unpublish(&a, &[], &[]).unwrap();
     assert_eq!(found(&store, &b, &["l", "m"], &[]), Err(Status::ERR_NOT_FOUND));
+    assert!(found(&store, &b, &["n"], &[]).is_ok(), "the default is the range of the session alone");
+    store.unpublish(&a, &[], &with_range(DataRange::GLOBAL, vec![])).unwrap();
     assert_eq!(store.lock().items.bytes(), 0);
+}
+
+#[test]
+fn what_is_required_and_unknown_is_refused() {
+    let (store, a) = (PublishedData::default(), proc("a", 0));
+    let (wish, known) = (Info::new("site.wish", true).required(), Info::new(keys::WAIT, 0).required());
+    assert_eq!(store.unpublish(&a, &[], std::slice::from_ref(&wish)), Err(Status::ERR_NOT_SUPPORTED));
+    store.publish(&a, &data("k", "1")).unwrap();
+    assert_eq!(found(&store, &a, &["k"], &[wish]), Err(Status::ERR_NOT_SUPPORTED));
+    assert!(found(&store, &a, &["k"], &[known]).is_ok());
 }
 
 #[test]

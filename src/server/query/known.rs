@@ -62,7 +62,7 @@ const QUALIFIERS: [&str; 30] = [
 
 /// Returns whether a qualifier is required that is unknown here: only the host may know what to make of it.
 pub fn is_foreign(qualifier: &Info) -> bool {
-    qualifier.is_required() && !QUALIFIERS.iter().any(|key| qualifier.key == *key)
+    qualifier.is_unserved(&QUALIFIERS)
 }
 
 /// The server's own knowledge, as far as queries are about it.

@@ -18,7 +18,7 @@ const CLIENT: Table = &[
         "PMIx_Init",
         "PMIX_TIMEOUT PMIX_PROGRAMMING_MODEL PMIX_MODEL_LIBRARY_NAME PMIX_MODEL_LIBRARY_VERSION PMIX_THREADING_MODEL",
     ),
-    ("PMIx_Finalize", "PMIX_EMBED_BARRIER"),
+    ("PMIx_Finalize", "PMIX_EMBED_BARRIER PMIX_TIMEOUT"),
     ("PMIx_Get", GET),
     ("PMIx_Get_nb", GET),
     ("PMIx_Query_info", QUERY),
@@ -70,7 +70,8 @@ const SERVER: Table = &[
         "PMIX_SERVER_NSPACE PMIX_SERVER_RANK PMIX_HOSTNAME PMIX_SERVER_TMPDIR PMIX_SYSTEM_TMPDIR PMIX_SERVER_TOOL_SUPPORT \
          PMIX_SERVER_SESSION_SUPPORT PMIX_SERVER_SYSTEM_SUPPORT PMIX_SERVER_ALLOW_FOREIGN_TOOLS \
          PMIX_LAUNCHER_RENDEZVOUS_FILE PMIX_TCP_REPORT_URI PMIX_TCP_IPV4_PORT PMIX_TCP_IPV6_PORT PMIX_TCP_DISABLE_IPV4 \
-         PMIX_TCP_DISABLE_IPV6 PMIX_SERVER_REMOTE_CONNECTIONS PMIX_TCP_IF_INCLUDE PMIX_TCP_IF_EXCLUDE",
+         PMIX_TCP_DISABLE_IPV6 PMIX_SERVER_REMOTE_CONNECTIONS PMIX_TCP_IF_INCLUDE PMIX_TCP_IF_EXCLUDE \
+         PMIX_SERVER_GATEWAY PMIX_SERVER_ENABLE_MONITORING PMIX_LAUNCHER PMIX_IOF_LOCAL_OUTPUT",
     ),
 ];
 
@@ -86,7 +87,7 @@ const GET: &str = "PMIX_OPTIONAL PMIX_IMMEDIATE PMIX_GET_REFRESH_CACHE PMIX_GET_
 const FENCE: &str = "PMIX_COLLECT_DATA PMIX_COLLECT_GENERATED_JOB_INFO PMIX_TIMEOUT";
 const CONSTRUCT: &str = "PMIX_GROUP_ASSIGN_CONTEXT_ID PMIX_GROUP_BOOTSTRAP PMIX_GROUP_ADD_MEMBERS PMIX_GROUP_LEADER \
                          PMIX_GROUP_OPTIONAL PMIX_GROUP_LOCAL_ONLY PMIX_GROUP_FT_COLLECTIVE PMIX_GROUP_NOTIFY_TERMINATION \
-                         PMIX_GROUP_INFO PMIX_TIMEOUT";
+                         PMIX_GROUP_INFO PMIX_GROUP_ENDPT_DATA PMIX_GROUP_FINAL_MEMBERSHIP_ORDER PMIX_TIMEOUT";
 const INVITE: &str = "PMIX_GROUP_ASSIGN_CONTEXT_ID PMIX_GROUP_OPTIONAL PMIX_GROUP_NOTIFY_TERMINATION PMIX_TIMEOUT";
 const NOTIFY: &str = "PMIX_EVENT_CUSTOM_RANGE PMIX_EVENT_NON_DEFAULT";
 const CLEANUP: &str = "PMIX_REGISTER_CLEANUP PMIX_REGISTER_CLEANUP_DIR PMIX_CLEANUP_RECURSIVE PMIX_CLEANUP_EMPTY \
@@ -102,10 +103,11 @@ const QUERY: &str = "PMIX_QUERY_STABLE_ABI_VERSION PMIX_QUERY_PROVISIONAL_ABI_VE
                      PMIX_SESSION_ID PMIX_APPNUM PMIX_NODEID PMIX_HOSTNAME";
 const TOOL_INIT: &str = "PMIX_TOOL_NSPACE PMIX_TOOL_RANK PMIX_TOOL_DO_NOT_CONNECT PMIX_TOOL_CONNECT_OPTIONAL PMIX_TOOL_ATTACHMENT_FILE \
      PMIX_SERVER_URI PMIX_SERVER_PIDINFO PMIX_SERVER_NSPACE PMIX_CONNECT_TO_SYSTEM PMIX_CONNECT_SYSTEM_FIRST \
-     PMIX_CONNECT_MAX_RETRIES PMIX_CONNECT_RETRY_DELAY PMIX_PRIMARY_SERVER PMIX_TIMEOUT";
+     PMIX_CONNECT_MAX_RETRIES PMIX_CONNECT_RETRY_DELAY PMIX_PRIMARY_SERVER PMIX_TCP_URI PMIX_SERVER_TMPDIR \
+     PMIX_SYSTEM_TMPDIR PMIX_LAUNCHER PMIX_LAUNCHER_RENDEZVOUS_FILE PMIX_TIMEOUT";
 
 /// Functions of a user that functions of the server module serve, where those are not `PMIx_` and their name.
-const SERVED: [(&str, &str); 13] = [
+const SERVED: [(&str, &str); 17] = [
     ("client_connected", "PMIx_Init"),
     ("client_connected2", "PMIx_Init"),
     ("client_finalized", "PMIx_Finalize"),
@@ -115,6 +117,10 @@ const SERVED: [(&str, &str); 13] = [
     ("deregister_events", "PMIx_Deregister_event_handler"),
     ("query", "PMIx_Query_info"),
     ("tool_connected", "PMIx_tool_init"),
+    ("tool_connected2", "PMIx_tool_init"),
+    ("log2", "PMIx_Log"),
+    ("group", "PMIx_Group_construct"),
+    ("fabric", "PMIx_Fabric_register"),
     ("allocate", "PMIx_Allocation_request"),
     ("monitor", "PMIx_Process_monitor"),
     ("iof_pull", "PMIx_IOF_pull"),
@@ -130,6 +136,16 @@ fn served(function: &str) -> String {
     match letters.next().filter(char::is_ascii_lowercase) {
         Some(first) => format!("PMIx_{}{}", first.to_ascii_uppercase(), letters.as_str()),
         None => function.to_owned(),
+    }
+}
+
+/// The function whose attributes are those of another one: its blocking form, and the first of several that one function
+/// of the module serves.
+fn like(function: &str) -> Option<&str> {
+    match function {
+        "PMIx_Group_destruct" => Some("PMIx_Group_construct"),
+        "PMIx_Fabric_update" | "PMIx_Fabric_deregister" => Some("PMIx_Fabric_register"),
+        _ => function.strip_suffix("_nb"),
     }
 }
 
@@ -219,11 +235,16 @@ pub(crate) fn answers(qualifiers: &[Info], host: &HostSupport) -> Vec<Info> {
 
 /// The attributes of the functions that are asked for; of none that is known, nothing.
 fn attributes(level: &BTreeMap<String, Vec<String>>, asked: &Value) -> Value {
-    let wanted: BTreeMap<&String, &Vec<String>> = match asked.as_str() {
-        Some("all") | None => collect_small(level),
+    let wanted: BTreeMap<String, &Vec<String>> = match asked.as_str() {
+        Some("all") | None => collect_small(level.iter().map(|(function, names)| (function.clone(), names))),
         Some(names) => {
             let named = names.split(',').map(|name| served(name.trim()));
-            collect_small(named.filter_map(|function| level.get_key_value(&function)))
+            let known = |function: String| {
+                let mut forms = std::iter::successors(Some(function.as_str()), |form| like(form));
+                let names = forms.find_map(|form| level.get(form))?;
+                Some((function, names))
+            };
+            collect_small(named.filter_map(known))
         }
     };
     let found: Vec<Info> = wanted
@@ -296,8 +317,31 @@ mod tests {
         assert_eq!(names(&ask(keys::HOST_ATTRIBUTES, Value::string("PMIx_Lookup"))[0]), all[1..]);
         assert_eq!(ask(keys::HOST_ATTRIBUTES, Value::string("PMIx_Spawn"))[0].value, Value::Undef);
         let finalize = ask(keys::CLIENT_ATTRIBUTES, Value::string("PMIx_Finalize"));
-        assert_eq!(names(&finalize[0]), ["PMIx_Finalize: PMIX_EMBED_BARRIER"]);
+        assert_eq!(names(&finalize[0]), ["PMIx_Finalize: PMIX_EMBED_BARRIER PMIX_TIMEOUT"]);
         assert!(ask(keys::TIMEOUT, true.into()).is_empty());
+    }
+
+    #[test]
+    fn functions_that_one_of_the_module_serves_have_its_attributes() {
+        let mut host = HostSupport::default();
+        for function in ["group", "fabric", "tool_connected2", "log2", "job_control"] {
+            host.register(function, &["SITE_HINT".to_owned()]).unwrap();
+        }
+        for function in [
+            "PMIx_Group_construct_nb",
+            "PMIx_Group_destruct_nb",
+            "PMIx_Group_destruct",
+            "PMIx_Fabric_update_nb",
+            "PMIx_tool_init",
+            "PMIx_Log",
+            "PMIx_Job_control_nb",
+        ] {
+            let asked = Info::new(keys::HOST_ATTRIBUTES, function);
+            assert_eq!(names(&answers(&[asked], &host)[0]), [format!("{function}: SITE_HINT")]);
+        }
+        assert_eq!(answers(&[Info::new(keys::HOST_ATTRIBUTES, "_nb")], &host)[0].value, Value::Undef);
+        let connect = Info::new(keys::SERVER_ATTRIBUTES, "PMIx_Connect_nb");
+        assert_eq!(names(&answers(&[connect], &host)[0]), ["PMIx_Connect_nb: PMIX_TIMEOUT"]);
     }
 
     #[test]

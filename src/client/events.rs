@@ -53,11 +53,11 @@ struct Registry {
     unwanted: Backlog<Event>,
 }
 
-#[derive(Clone)]
 struct Entry {
     id: usize,
     active: bool,
     place: Place,
+    order: Order,
     name: Option<Text>,
     codes: Vec<Status>,
     source: Source,
@@ -90,9 +90,10 @@ enum Pin {
 }
 
 /// Source of the events that a handler wants.
-#[derive(Clone)]
 enum Source {
     Any,
+    /// The resource manager, which is no process.
+    Manager,
     Own,
     Node,
     Namespace,
@@ -148,17 +149,17 @@ impl Handlers {
         info: &[Info],
         handler: Handler,
     ) -> Result<(usize, Option<Vec<Status>>), Status> {
-        let (mut entry, order) = parse(codes, info, handler)?;
+        let mut entry = parse(codes, info, handler)?;
         let mut registry = self.lock();
         let exclusive = !matches!(entry.place, Place::In(_, Pin::No));
-        if exclusive && registry.list.iter().any(|other| other.place == entry.place) {
+        if exclusive && registry.list.iter().any(|other| other.contends(&entry)) {
             return Err(Status::ERR_EVENT_REGISTRATION);
         }
         let news = registry.unknown(&entry.codes);
         registry.last_id += 1;
         entry.id = registry.last_id - 1;
-        let (id, at) = (entry.id, registry.position(entry.place, order));
-        registry.list.insert(at, entry);
+        let id = entry.id;
+        registry.insert(entry);
         Ok((id, news))
     }
 
@@ -232,13 +233,34 @@ impl Registry {
         (!news.is_empty()).then_some(news)
     }
 
-    fn position(&self, place: Place, order: Order) -> usize {
+    /// Gives a handler its place, and then those that are to come before or after it.
+    fn insert(&mut self, entry: Entry) {
+        let (mut todo, mut moved) = (vec![entry], Vec::new());
+        while let Some(entry) = todo.pop() {
+            moved.push(entry.id);
+            let is_bound = |other: &mut Entry| {
+                let name = match &other.order {
+                    Order::Before(name) | Order::After(name) => Some(name),
+                    Order::Append | Order::Prepend => None,
+                };
+                name.is_some()
+                    && name == entry.name.as_ref()
+                    && other.place == entry.place
+                    && !moved.contains(&other.id)
+            };
+            todo.extend(self.list.extract_if(.., is_bound));
+            let at = self.position(entry.place, &entry.order);
+            self.list.insert(at, entry);
+        }
+    }
+
+    fn position(&self, place: Place, order: &Order) -> usize {
         let (from, to) = (
             self.list.partition_point(|entry| entry.place < place),
             self.list.partition_point(|entry| entry.place <= place),
         );
         // A name that is not in the chain gives no order.
-        let named = |name: Text| (from..to).find(|at| self.list[*at].name.as_ref() == Some(&name));
+        let named = |name: &Text| (from..to).find(|at| self.list[*at].name.as_ref() == Some(name));
         match order {
             Order::Append => to,
             Order::Prepend => from,
@@ -259,6 +281,12 @@ impl Entry {
         }
     }
 
+    /// Returns whether both can be in one chain and want the same place there, which one alone can have.
+    fn contends(&self, other: &Entry) -> bool {
+        let shares = || self.codes.is_empty() || self.codes.iter().any(|code| other.codes.contains(code));
+        self.place == other.place && (!matches!(self.place, Place::In(..)) || shares())
+    }
+
     fn wants(&self, event: &Event, me: &Proc) -> bool {
         let code = match self.codes.is_empty() {
             true => !event.skips_default_handlers(),
@@ -266,6 +294,7 @@ impl Entry {
         };
         let source = match &self.source {
             Source::Any => true,
+            Source::Manager => event.source.nspace.is_empty(),
             Source::Own => event.source == *me,
             Source::Node => event.is_near,
             Source::Namespace => event.source.nspace == me.nspace,
@@ -291,7 +320,7 @@ pub(super) fn procs_of(info: &[Info], key: &str) -> Vec<Proc> {
 }
 
 /// Reads the directives of a registration.
-fn parse(codes: &[Status], info: &[Info], handler: Handler) -> Result<(Entry, Order), Status> {
+fn parse(codes: &[Status], info: &[Info], handler: Handler) -> Result<Entry, Status> {
     if let Some(unknown) = info.iter().find(|item| keys::name_of(&item.key).is_none() && item.key != WATCH) {
         crate::trace!("{:?} is no directive for an event handler", unknown.key);
         return Err(Status::ERR_BAD_PARAM);
@@ -316,16 +345,23 @@ fn parse(codes: &[Status], info: &[Info], handler: Handler) -> Result<(Entry, Or
         (None, None) => Order::Append,
     };
     let source = match info.find(keys::RANGE).map(|item| &item.value) {
-        Some(Value::DataRange(DataRange::PROC_LOCAL)) => Source::Own,
-        Some(Value::DataRange(DataRange::LOCAL)) => Source::Node,
-        Some(Value::DataRange(DataRange::NAMESPACE)) => Source::Namespace,
-        Some(Value::DataRange(DataRange::CUSTOM)) => Source::Listed(procs_of(info, keys::EVENT_CUSTOM_RANGE)),
-        _ => Source::Any,
+        None => Source::Any,
+        Some(Value::DataRange(range)) => match *range {
+            DataRange::UNDEF | DataRange::SESSION | DataRange::GLOBAL => Source::Any,
+            DataRange::RM => Source::Manager,
+            DataRange::PROC_LOCAL => Source::Own,
+            DataRange::LOCAL => Source::Node,
+            DataRange::NAMESPACE => Source::Namespace,
+            DataRange::CUSTOM => Source::Listed(procs_of(info, keys::EVENT_CUSTOM_RANGE)),
+            _ => return Err(Status::ERR_BAD_PARAM),
+        },
+        Some(_) => return Err(Status::ERR_BAD_PARAM),
     };
-    let entry = Entry {
+    Ok(Entry {
         id: 0,
         active: false,
         place,
+        order,
         name: text(keys::EVENT_HDLR_NAME),
         codes: codes.to_vec(),
         source,
@@ -333,8 +369,7 @@ fn parse(codes: &[Status], info: &[Info], handler: Handler) -> Result<(Entry, Or
         return_object: info.find(keys::EVENT_RETURN_OBJECT).map(|item| item.value.clone()),
         once: info.is_set(keys::EVENT_ONESHOT),
         handler,
-    };
-    Ok((entry, order))
+    })
 }
 
 #[cfg(test)]
@@ -411,6 +446,47 @@ mod tests {
             assert!(add(&handlers, &[A], key, set(key)).is_ok());
         }
         assert_eq!(add(&handlers, &[A], "c", vec![Info::new("site.hint", true)]), Err(Status::ERR_BAD_PARAM));
+    }
+
+    #[test]
+    fn who_comes_before_or_after_somebody_does_so_whoever_is_registered_first() {
+        let named = |key: &str, name: &str| vec![Info::new(key, name)];
+        let handlers = Handlers::default();
+        add(&handlers, &[A], "z", named(keys::EVENT_HDLR_AFTER, "x")).unwrap();
+        add(&handlers, &[A], "w", named(keys::EVENT_HDLR_BEFORE, "y")).unwrap();
+        add(&handlers, &[A], "o", vec![]).unwrap();
+        add(&handlers, &[A], "y", named(keys::EVENT_HDLR_BEFORE, "x")).unwrap();
+        add(&handlers, &[A], "x", vec![]).unwrap();
+        assert_eq!(names(&handlers, A, &proc("job", 1), vec![]), "o w y x z");
+        // Of two that are each to be before the other, the first one is.
+        let handlers = Handlers::default();
+        add(&handlers, &[A], "a", named(keys::EVENT_HDLR_BEFORE, "b")).unwrap();
+        add(&handlers, &[A], "b", named(keys::EVENT_HDLR_BEFORE, "a")).unwrap();
+        assert_eq!(names(&handlers, A, &proc("job", 1), vec![]), "a b");
+    }
+
+    #[test]
+    fn the_ends_of_a_category_belong_to_one_handler_of_each_event() {
+        for key in [keys::EVENT_HDLR_FIRST_IN_CATEGORY, keys::EVENT_HDLR_LAST_IN_CATEGORY] {
+            let handlers = Handlers::default();
+            let taken = Err(Status::ERR_EVENT_REGISTRATION);
+            assert!(add(&handlers, &[A], "a", set(key)).is_ok() && add(&handlers, &[B], "b", set(key)).is_ok());
+            assert_eq!(add(&handlers, &[B], "c", set(key)), taken);
+            assert!(add(&handlers, &[A, B], "d", set(key)).is_ok() && add(&handlers, &[], "e", set(key)).is_ok());
+            assert_eq!((add(&handlers, &[B, A], "f", set(key)), add(&handlers, &[], "g", set(key))), (taken, taken));
+        }
+    }
+
+    #[test]
+    fn the_manager_is_nobodys_process_and_a_range_that_is_none_is_refused() {
+        let handlers = Handlers::default();
+        let range = |range: u8| vec![Info::new(keys::RANGE, DataRange(range))];
+        add(&handlers, &[A], "manager", range(DataRange::RM.0)).unwrap();
+        add(&handlers, &[A], "any", range(DataRange::GLOBAL.0)).unwrap();
+        assert_eq!(names(&handlers, A, &proc("job", 1), vec![]), "any");
+        assert_eq!(names(&handlers, A, &Proc::new(Nspace::new("").unwrap(), Rank::UNDEF), vec![]), "manager any");
+        assert_eq!(add(&handlers, &[A], "none", range(99)), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(add(&handlers, &[A], "text", vec![Info::new(keys::RANGE, "far")]), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

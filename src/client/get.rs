@@ -12,7 +12,7 @@ use instanton_layout::hash::same;
 use crate::data::{DataArray, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use crate::message::{Reply, Request};
 use crate::pending::{Callback, Pending};
-use crate::store::{Guard, JobReader, Miss, Origin, PinError, RawValue, ReadError};
+use crate::store::{Guard, JobReader, Miss, PinError, RawValue, ReadError};
 use crate::sys::cell::Epoch;
 use crate::trace;
 
@@ -48,6 +48,9 @@ impl Found<'_> {
 /// the same. Hosts refuse a library that is older than what they were built for.
 const VERSION: u32 = 0x0006_0100;
 
+/// Reserved keys of a process that no host need give: which process it is, and the process sets that it is in.
+const SERVERS: [&str; 3] = [keys::PROC_PID, keys::PSET_NAME, keys::PSET_NAMES];
+
 /// The next step of a Get.
 enum Step {
     /// None: the callback has received the value.
@@ -59,9 +62,6 @@ enum Step {
     /// Ask the server.
     Ask,
 }
-
-/// A value that a reader has of a process.
-type Known = (Key, Scope, Value, Origin);
 
 /// Callback that receives a borrowed value. One type for all callers: the way to a value is long, and there once.
 type Show<'a> = &'a mut dyn FnMut(Found<'_>);
@@ -259,7 +259,8 @@ impl Inner {
     #[inline(never)]
     fn stored_there<'a>(&'a self, epoch: &'a Epoch, question: Question<'_>) -> Option<&'a Value> {
         let nspace = self.nspace_of(&question);
-        let stored = |rank| self.own.overlay.get(epoch, (nspace, rank), &question.key, None);
+        let scope = question.directives.scope;
+        let stored = |rank| self.own.overlay.get(epoch, (nspace, rank), &question.key, scope);
         // A value of no rank in particular is the job's.
         let of_job = || if question.rank == Rank::UNDEF { stored(Rank::WILDCARD) } else { None };
         stored(question.rank).or_else(of_job)
@@ -408,16 +409,18 @@ impl Inner {
     /// So a Get that wants the server's answer without the host's (`PMIX_IMMEDIATE`) has it already: the server looks
     /// into the same segments. Reserved keys and other levels come from the host, which has given what it has; no
     /// process's doing changes them. Only an ordinary key may still be posted, here or on another node, and only the
-    /// server can wait for it; and only the server knows whose it is where no rank is named, and which process a rank
-    /// is (`PMIX_PROC_PID`).
+    /// server can wait for it; and only the server knows whose it is where no rank is named, and what [`SERVERS`]
+    /// lists.
     fn absent(&self, question: &Question<'_>) -> Step {
         let Question { rank, directives, .. } = *question;
-        let is_pid = question.key() == keys::PROC_PID.as_bytes();
+        let is_servers = SERVERS.iter().any(|key| question.key() == key.as_bytes());
         // Under a stock server the host keeps what other processes have posted, whatever the key.
         let is_kept = self.has_upstream() && rank.is_process() && rank != self.proc.rank;
-        let is_hosts = question.is_reserved() && !is_pid && !is_kept;
-        let settled = !question.has_default_level() || rank == Rank::WILDCARD || is_hosts;
-        let shown = directives.immediate && rank != Rank::UNDEF && !is_pid && !is_kept;
+        let is_hosts = question.is_reserved() && !is_servers && !is_kept;
+        // What a process keeps to itself was looked for first.
+        let is_kept_back = directives.scope == Some(Scope::INTERNAL);
+        let settled = !question.has_default_level() || rank == Rank::WILDCARD || is_hosts || is_kept_back;
+        let shown = directives.immediate && rank != Rank::UNDEF && !is_servers && !is_kept;
         match directives.optional || shown || settled || !self.link.has_server() {
             true => Step::Absent(Status::ERR_NOT_FOUND),
             false => Step::Ask,
@@ -478,10 +481,9 @@ impl Inner {
 
     /// The answer to a question without a key: everything known of a process.
     fn answer_all(&self, asked: &OwnedQuestion) -> Answered {
-        let Proc { nspace, rank } = &asked.proc;
-        let shared = match self.jobs.of(nspace.as_bytes()) {
-            Some(reader) => match self.all_in(reader, nspace, *rank) {
-                Ok(all) => all.into_iter().map(|(key, _, value, _)| Info { key, flags: 0, value }).collect(),
+        let shared = match self.jobs.of(asked.proc.nspace.as_bytes()) {
+            Some(reader) => match self.all_in(reader, asked) {
+                Ok(all) => all,
                 Err(Miss::Unmapped(_)) if self.jobs.can_map() => return Answered::Map,
                 Err(_) => return Answered::Ask,
             },
@@ -499,10 +501,11 @@ impl Inner {
     }
 
     /// All that a reader has of a process, and what the one behind it has besides.
-    fn all_in(&self, reader: &JobReader, nspace: &Nspace, rank: Rank) -> Result<Vec<Known>, Miss> {
-        let mut all = reader.all(rank)?;
+    fn all_in(&self, reader: &JobReader, asked: &OwnedQuestion) -> Result<Vec<Info>, Miss> {
+        let (Proc { nspace, rank }, scope) = (&asked.proc, asked.directives.scope);
+        let mut all = reader.infos(*rank, scope)?;
         if let Some(second) = self.jobs.second().filter(|_| *nspace == self.proc.nspace) {
-            all.extend(second.all(rank)?);
+            all.extend(second.infos(*rank, scope)?);
         }
         Ok(all)
     }
@@ -518,9 +521,10 @@ impl Inner {
             }
         };
         let info = |key: &Key, value: &Value| Info { key: key.clone(), flags: 0, value: value.clone() };
-        self.own.overlay.all(nspace.as_bytes(), *rank, None, |key, value| add(info(key, value)));
+        let scope = asked.directives.scope;
+        self.own.overlay.all(nspace.as_bytes(), *rank, scope, |key, value| add(info(key, value)));
         let mut reserved = Vec::new();
-        self.posts.own().all(nspace.as_bytes(), *rank, asked.directives.scope, |key, value| match key.is_reserved() {
+        self.posts.own().all(nspace.as_bytes(), *rank, scope, |key, value| match key.is_reserved() {
             true => reserved.push(info(key, value)),
             false => add(info(key, value)),
         });

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::data::{DataArray, Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
-use crate::message::{Decision, GroupCall, Infos, Request, key_in_context};
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
+use crate::message::{Decision, GroupCall, Infos, Request, key_in_context, replace_named};
 use crate::pending::{Callback, Pending};
 use crate::store::Directives;
 
@@ -35,9 +35,8 @@ impl Groups {
             (Some(members), Rank(rank)) => members.get(rank as usize).cloned().into_iter().collect(),
             (None, _) => vec![proc],
         };
-        for range in info.iter_mut().filter(|info| info.key == keys::EVENT_CUSTOM_RANGE && !groups.is_empty()) {
-            let procs = range.value.as_procs().unwrap_or_default();
-            range.value = DataArray::of(procs.into_iter().flat_map(members)).into();
+        if !groups.is_empty() {
+            let _ = replace_named(&mut info, |procs| Ok(procs.into_iter().flat_map(members).collect()));
         }
         info
     }

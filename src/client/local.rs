@@ -25,15 +25,6 @@ impl Stored {
     fn is(&self, nspace: &[u8], rank: Rank, key: &[u8]) -> bool {
         self.key.as_bytes() == key && self.proc.rank == rank && self.proc.nspace.as_bytes() == nspace
     }
-
-    /// Returns whether a Get for the wanted scope asks for it: GLOBAL is both LOCAL and REMOTE.
-    fn satisfies(&self, wanted: Option<Scope>) -> bool {
-        match wanted {
-            None => true,
-            Some(Scope::LOCAL | Scope::REMOTE) if self.scope == Scope::GLOBAL => true,
-            Some(wanted) => self.scope == wanted,
-        }
-    }
 }
 
 /// The number of a rank and a key in the table. Namespaces are few: they are compared.
@@ -57,7 +48,7 @@ impl Local {
         self.0.is_empty(epoch)
     }
 
-    /// A value that satisfies `wanted`.
+    /// A value of the scope `wanted`.
     #[inline]
     pub(super) fn get<'a>(
         &'a self,
@@ -67,14 +58,14 @@ impl Local {
         wanted: Option<Scope>,
     ) -> Option<&'a Value> {
         let stored = self.0.get(epoch, place(rank, key.hash()), |stored| stored.is(nspace, rank, key.bytes()))?;
-        stored.satisfies(wanted).then_some(&stored.value)
+        stored.scope.answers(wanted).then_some(&stored.value)
     }
 
     /// Calls `f` on everything known of a process.
     pub(super) fn all(&self, nspace: &[u8], rank: Rank, wanted: Option<Scope>, mut f: impl FnMut(&Key, &Value)) {
         let epoch = Epoch::enter();
         let of = |stored: &&Stored| stored.proc.rank == rank && stored.proc.nspace.as_bytes() == nspace;
-        let all = self.0.iter(&epoch).filter(of).filter(|stored| stored.satisfies(wanted));
+        let all = self.0.iter(&epoch).filter(of).filter(|stored| stored.scope.answers(wanted));
         all.for_each(|stored| f(&stored.key, &stored.value));
     }
 }

@@ -445,7 +445,9 @@ impl Client {
         self.inner.life.check()?;
         let key = Key::new(key).map_err(|_| Status::ERR_BAD_PARAM)?;
         let nspace = if proc.nspace.is_empty() { &self.inner.proc.nspace } else { &proc.nspace };
-        self.inner.own.overlay.store(Arc::new(Proc::new(nspace.clone(), proc.rank)), Scope::INTERNAL, key, value);
+        let proc = Proc::new(nspace.clone(), proc.rank);
+        let proc = self.inner.own.groups.native(&proc).unwrap_or(proc);
+        self.inner.own.overlay.store(Arc::new(proc), Scope::INTERNAL, key, value);
         Ok(())
     }
 
@@ -502,6 +504,7 @@ impl Client {
     /// # Errors
     /// An earlier commit's failure, or the server's, or `ERR_TIMEOUT`; the client is ended all the same.
     pub fn finalize(&self, info: &[Info]) -> Result<(), Error> {
+        init::check_finalize(info)?;
         let limit: Vec<Info> = info.find(keys::TIMEOUT).cloned().into_iter().collect();
         let until = end_of(call::limit_in(&limit));
         let barrier = match info.is_set(keys::EMBED_BARRIER) {

@@ -160,18 +160,18 @@ impl Inner {
         info: Vec<Info>,
         then: Callback<(), Error>,
     ) -> Result<(), Error> {
+        let native = self.own.groups.translate(&info);
         let reaches_me = match range {
             DataRange::RM => false,
             DataRange::CUSTOM => {
-                let info = self.own.groups.translate(&info);
-                procs_of(&info, keys::EVENT_CUSTOM_RANGE).iter().any(|proc| proc.matches(&self.proc))
+                procs_of(&native, keys::EVENT_CUSTOM_RANGE).iter().any(|proc| proc.matches(&self.proc))
             }
             known if known <= DataRange::PROC_LOCAL => true,
             _ => return Err(Status::ERR_BAD_PARAM.into()),
         };
         let only_me = range == DataRange::PROC_LOCAL || !self.link.has_server();
         let source = if source.nspace.is_empty() { Proc::clone(&self.proc) } else { source };
-        let event = reaches_me.then(|| Event::new(status, source, info.clone()));
+        let event = reaches_me.then(|| Event::new(status, source, native));
         let inner = self.clone();
         if only_me {
             self.link.run_later(move || {

@@ -30,6 +30,15 @@ impl Scope {
     pub const DEL_GLOBAL: Scope = Scope(number::DEL_GLOBAL);
     /// Deletes a value of scope `INTERNAL`.
     pub const DEL_INTERNAL: Scope = Scope(number::DEL_INTERNAL);
+
+    /// Returns whether a value that was put with this scope is one that a Get for the scope `asked` asks for. `GLOBAL` is
+    /// both `LOCAL` and `REMOTE`.
+    pub fn answers(self, asked: Option<Scope>) -> bool {
+        match asked {
+            None | Some(Scope::UNDEF) => true,
+            Some(asked) => self == asked || (self == Scope::GLOBAL && matches!(asked, Scope::LOCAL | Scope::REMOTE)),
+        }
+    }
 }
 
 impl From<Scope> for u64 {

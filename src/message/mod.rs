@@ -15,6 +15,7 @@ pub(crate) mod format;
 mod forward;
 mod group;
 pub mod lines;
+mod named;
 pub mod numbers;
 pub mod output;
 
@@ -26,6 +27,7 @@ pub use crate::data::Posted;
 pub use crate::data::have::Have;
 pub use forward::Forward;
 pub use group::{Decision, GroupCall, key_in_context};
+pub use named::replace_named;
 
 /// Most bytes of one message.
 pub const LARGEST: usize = 256 << 20;

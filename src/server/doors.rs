@@ -209,6 +209,28 @@ mod tests {
 
     use super::*;
     use crate::data::{Nspace, Rank};
+    use crate::server::config::ToolSupport;
+
+    #[test]
+    fn each_file_of_a_server_lies_in_the_directory_for_it() {
+        let [tmpdir, system_tmpdir] = ["session", "system"].map(|name| {
+            let directory = std::env::temp_dir().join(format!("instanton-doors-{}-{name}", std::process::id()));
+            std::fs::create_dir(&directory).unwrap();
+            directory
+        });
+        let tools = Some(ToolSupport { is_system: true, ..ToolSupport::default() });
+        let config = ServerConfig { tmpdir, system_tmpdir, tools, ..ServerConfig::default() };
+        let server = Proc::new(Nspace::new("server").unwrap(), Rank(0));
+        let files = stock_contacts(&config, &server, "uri");
+        let names = [&config.tmpdir, &config.system_tmpdir].map(|directory| {
+            let files = std::fs::read_dir(directory).unwrap();
+            files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(!names[0].is_empty() && names[0].iter().all(|name| !name.contains(".sys.")), "{names:?}");
+        assert!(!names[1].is_empty() && names[1].iter().all(|name| name.contains(".sys.")), "{names:?}");
+        drop(files);
+        [&config.tmpdir, &config.system_tmpdir].iter().for_each(|directory| std::fs::remove_dir(directory).unwrap());
+    }
 
     #[test]
     fn the_native_variable_leads_its_process_here() {

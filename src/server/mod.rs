@@ -347,7 +347,7 @@ impl Server {
                 return Err(Status::ERR_BAD_PARAM);
             }
             let known = names.into_iter().filter_map(|name| {
-                let all = router.jobs.store(&name)?.all(Rank::WILDCARD).ok()?;
+                let all = router.jobs.store(&name)?.all(Rank::WILDCARD, None).ok()?;
                 Some((name, all))
             });
             let known: Vec<_> = known.collect();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
 use super::ctx::event::{AfterRaise, Event, Origin};
-use crate::data::{DataArray, DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::data::{DataArray, DataRange, DataType, Info, Key, Nspace, Proc, Rank, Status, Text, Value, keys};
 
 /// Room of the process sets, by their names.
 #[derive(Debug, Default)]
@@ -47,6 +47,23 @@ impl ProcessSets {
     /// The members of the set of that name.
     pub fn members(&self, name: &Nspace) -> Option<&[Proc]> {
         self.0.get(name.as_bytes()).map(Vec::as_slice)
+    }
+
+    /// The names of the sets that a process is in: as the host would give them with the key.
+    pub fn of(&self, proc: &Proc, key: &Key) -> Option<Value> {
+        if !proc.rank.is_process() {
+            return None;
+        }
+        let has = |members: &[Proc]| members.iter().any(|member| member.matches(proc));
+        let mut names = self.0.iter().filter(|(_, members)| has(members)).map(|(name, _)| Value::string(&name[..]));
+        match key.as_str()? {
+            keys::PSET_NAME => names.next(),
+            keys::PSET_NAMES => {
+                let names: Vec<Value> = names.collect();
+                if names.is_empty() { None } else { DataArray::new(DataType::STRING, names).ok().map(Value::DataArray) }
+            }
+            _ => None,
+        }
     }
 
     /// Returns whether there is none.
@@ -143,5 +160,13 @@ mod tests {
         let members = answer(keys::QUERY_PSET_MEMBERSHIP, Some("a")).unwrap();
         assert_eq!(members.as_procs(), Some(vec![proc("job", 0), proc("job", 1)]));
         assert_eq!(answer(keys::QUERY_PSET_MEMBERSHIP, Some("b")), None);
+        sets.define(&mut test.cx, name("b"), vec![proc("job", 1)]).unwrap();
+        let of = |rank, key: &str| sets.of(&proc("job", rank), &Key::new(key).unwrap());
+        let names = DataArray::new(DataType::STRING, vec![Value::string("a"), Value::string("b")]).unwrap();
+        assert_eq!(of(1, keys::PSET_NAMES), Some(names.into()));
+        assert_eq!(of(1, keys::PSET_NAME), Some(Value::string("a")));
+        assert_eq!((of(2, keys::PSET_NAME), of(1, keys::HOSTNAME)), (None, None));
+        let whole = Proc::new(proc("job", 0).nspace, Rank::WILDCARD);
+        assert_eq!(sets.of(&whole, &Key::new(keys::PSET_NAME).unwrap()), None);
     }
 }

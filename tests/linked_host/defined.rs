@@ -3,7 +3,10 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, mpsc};
 
 use instanton::client::{Chain, Client, Notice, Output, OutputHandler};
-use instanton::data::{Channels, Envar, Info, InfoList, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{
+    Channels, DataArray, DataRange, DataType, Envar, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value,
+    keys,
+};
 use instanton::server::{Accepted, Answer, Completion, Host, Infos, NoHost, Server, ServerConfig};
 
 use crate::host::Cluster;
@@ -72,6 +75,12 @@ fn a_process_set_is_told_of_and_found() {
     let Value::DataArray(array) = &infos[0].value else { panic!("{infos:?}") };
     assert_eq!(array.items(), [Value::from(job.proc(1))]);
 
+    // The host has given no rank the key.
+    let of = |rank, key: &str| client.get(&job.proc(rank), key, &[]);
+    let both = DataArray::new(DataType::STRING, vec![Value::from("ice"), Value::from("ocean")]).unwrap();
+    assert_eq!(of(1, keys::PSET_NAMES).unwrap(), Value::DataArray(both));
+    assert_eq!(of(0, keys::PSET_NAME).unwrap(), Value::from("ice"));
+
     let unknown = query(&[keys::QUERY_PSET_MEMBERSHIP], vec![Info::new(keys::PSET_NAME, "land")]);
     assert_eq!(client.query(&[unknown]).wait().unwrap_err().status(), Status::ERR_NOT_FOUND, "alone: nothing to free");
 
@@ -79,6 +88,41 @@ fn a_process_set_is_told_of_and_found() {
     assert_eq!(server.delete_process_set(&text("ocean")).wait(), Err(Status::ERR_NOT_FOUND));
     assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DEFINE, Value::from("ice")));
     assert_eq!(told.recv().unwrap(), (Status::PROCESS_SET_DELETE, Value::from("ocean")));
+}
+
+#[test]
+fn the_name_of_a_group_stands_for_its_members_wherever_a_process_is_named() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let clients = [0, 1].map(|rank| Client::connect(&peer::address(&job.server_of(0), &job.proc(rank)), &[]).unwrap());
+    let (group, members) = (Nspace::new("group").unwrap(), [job.proc(1), job.proc(0)]);
+    let made = clients.each_ref().map(|client| {
+        let (tell, told) = mpsc::channel();
+        client.group_construct(&group, &members, &[]).then(move |made| tell.send(made.is_ok()).unwrap()).unwrap();
+        told
+    });
+    assert!(made.iter().all(|told| told.recv().unwrap()));
+    let [client, other] = &clients;
+    let of_group = |rank| Proc::new(group.clone(), rank);
+    let asked = query(&[keys::QUERY_PSET_MEMBERSHIP], vec![Info::new(keys::PSET_NAME, "group")]);
+    assert_eq!(client.query(&[asked]).wait().unwrap().1[0].value.as_procs(), Some(members.to_vec()));
+    let asked = query(&[keys::LOCAL_RANK], vec![Info::new(keys::PROCID, of_group(Rank(0)))]);
+    assert_eq!(client.query(&[asked]).wait().unwrap().1[0].value, Value::Uint16(1));
+    client.store_internal(&of_group(Rank(0)), "noted", Value::from(7u32)).unwrap();
+    assert_eq!(client.get(&job.proc(1), "noted", &[]).unwrap(), Value::from(7u32));
+    // Those who hear of an event hear of processes.
+    let (tell, told) = mpsc::channel();
+    let handler = move |notice: Notice, chain: Chain| {
+        tell.send(notice.info.find(keys::EVENT_AFFECTED_PROC).and_then(|info| info.value.as_procs())).unwrap();
+        chain.complete(Status::SUCCESS, vec![]);
+    };
+    let wanted = Info::new(keys::EVENT_AFFECTED_PROC, of_group(Rank(0)));
+    other.register_event_handler(&[Status(-7000)], &[wanted], Arc::new(handler)).wait().unwrap();
+    for rank in [Rank(1), Rank(0)] {
+        let affected = Info::new(keys::EVENT_AFFECTED_PROC, of_group(rank));
+        client.notify_event(Status(-7000), client.proc(), DataRange::LOCAL, &[affected]).wait().unwrap();
+    }
+    assert_eq!(told.recv().unwrap(), Some(vec![job.proc(1)]), "the other member is of no interest");
 }
 
 #[test]

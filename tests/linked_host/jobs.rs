@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use instanton::data::{DataRange, Info, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use instanton::internal::control::frame::{self, Kind};
-use instanton::internal::message::{Push, Reply, Request};
+use instanton::internal::message::{Forward, Push, Reply, Request};
 use instanton::server::{Accepted, Answer, Completion, Host, Infos, NoHost, Server, ServerConfig};
 
 use crate::host::Cluster;
@@ -105,6 +105,49 @@ fn the_host_decides_who_comes_in() {
     assert_eq!(come(Err(Status::ERR_NOT_SUPPORTED)), Ok(()));
     assert_eq!(come(Err(Status::ERR_NO_PERMISSIONS)), Err(Status::ERR_NO_PERMISSIONS));
     assert_eq!(come(Ok(Answer::Later)), Err(Status::ERR_TIMEOUT), "it does not answer");
+}
+
+/// A host that notes what it is asked.
+struct NotingHost(mpsc::Sender<&'static str>);
+
+impl NotingHost {
+    fn note(&self, what: &'static str) -> Accepted {
+        self.0.send(what).unwrap();
+        Ok(Answer::Done)
+    }
+}
+
+impl Host for NotingHost {
+    fn client_connected(&self, _: &Proc, _: Completion<()>) -> Accepted {
+        self.note("connected")
+    }
+
+    fn publish(&self, _: &Proc, _: &[Info], _: Completion<()>) -> Accepted {
+        self.note("publish")
+    }
+
+    fn client_finalized(&self, _: &Proc, _: Completion<()>) -> Accepted {
+        self.note("finalized")
+    }
+}
+
+#[test]
+fn the_host_hears_of_a_client_before_all_that_it_asks() {
+    let (note, noted) = mpsc::channel();
+    let server = server(NotingHost(note), ServerConfig::default(), 1);
+    let address = peer::address(&server, &proc("job", 0));
+    let mut eager = peer::dial(&address);
+    let publish = Request::Forward(Forward::Publish { info: vec![Info::new("k", 1u32)] });
+    // It does not wait for its welcome.
+    for frame in [
+        frame::encode(Kind::Hello, 0, 0, &hello(&address)),
+        frame::encode(Kind::Request, 1, 0, &publish),
+        frame::encode(Kind::Request, 2, 0, &Request::Finalize),
+    ] {
+        eager.write_all(&frame.unwrap()).unwrap();
+    }
+    let noted: Vec<&str> = (0..3).map(|_| noted.recv_timeout(Duration::from_secs(60)).unwrap()).collect();
+    assert_eq!(noted, ["connected", "publish", "finalized"]);
 }
 
 /// A host that never answers clients that go.

@@ -68,6 +68,9 @@ impl Events {
         cx.reply_status(caller.peer, caller.number, Ok(()));
         self.send_kept(cx, caller.peer, codes);
         info.retain(|info| info.key != WATCH);
+        if let Some(proc) = cx.peers.get(&caller.peer).map(|entry| entry.proc.clone()) {
+            info = jobs.signed(cx, &proc, info);
+        }
         self.host_codes.watch(cx, codes, info);
     }
 
@@ -339,6 +342,29 @@ mod tests {
             pass_on(&mut test, &mut events);
             assert_eq!(test.replies(), [(caller, Reply::Done(expected))]);
         }
+    }
+
+    #[test]
+    fn a_host_hears_whose_registration_it_is() {
+        struct Registrar(mpsc::Sender<Vec<Info>>);
+        impl Host for Registrar {
+            fn register_events(&self, _: &[Status], info: &[Info], _: Completion<()>) -> Accepted {
+                self.0.send(info.to_vec()).unwrap();
+                Ok(Answer::Done)
+            }
+        }
+        let (sender, registered) = mpsc::channel();
+        let (mut test, mut events, mut jobs) = (testing::ctx(Registrar(sender)), Events::default(), Jobs::default());
+        let source = proc("job", 0);
+        jobs.add(&source.nspace, 1, &[Rank(0)]);
+        let peer = test.connect(&source);
+        let caller = test.request(peer);
+        let said = vec![Info::new(keys::USERID, 7u32), Info::new(keys::RANGE, DataRange::GLOBAL)];
+        events.register(&mut test.cx, &jobs, caller, &[Status(1)], said);
+        let client = jobs.client(&source).unwrap();
+        let ids = [Info::new(keys::USERID, client.uid), Info::new(keys::GRPID, client.gid)];
+        let range = Info::new(keys::RANGE, DataRange::GLOBAL);
+        assert_eq!(registered.try_recv().unwrap(), [&[range][..], &ids].concat());
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl Gets {
     }
 
     fn ask(&mut self, cx: &mut Ctx, jobs: &Jobs, question: Question) {
+        let question = question.about_the_known(cx, jobs);
         if !question.wants_newer(jobs) || question.directives.immediate {
             match question.look(cx, jobs) {
                 Ok(found) => return question.asker.answer(cx, Ok(found)),
@@ -413,6 +414,46 @@ mod tests {
         assert_eq!(ask(&mut test, &mut gets, &jobs, "k", &[]), None);
         gets.process_gone(&mut test.cx, &jobs, &proc("job", 1));
         assert_eq!(test.replies().pop().map(|(_, reply)| reply), nothing);
+    }
+
+    #[test]
+    fn a_scope_limits_what_is_posted_and_what_is_internal_never_comes() {
+        let (mut test, mut jobs, mut gets) = bench(NoHost);
+        let peer = test.connect(&proc("job", 0));
+        commit(&mut test, &mut jobs, &mut gets, 1, "local", Scope::LOCAL);
+        commit(&mut test, &mut jobs, &mut gets, 1, "global", Scope::GLOBAL);
+        let mut ask = |key, scope| {
+            let caller = test.request(peer);
+            let info = [Info::new(keys::DATA_SCOPE, scope)];
+            gets.get(&mut test.cx, &jobs, caller, proc("job", 1), key, &info);
+            test.replies().pop().map(|(_, reply)| reply)
+        };
+        let mut posted = |scope| {
+            let Some(Reply::Infos(_, infos)) = ask(None, scope) else { panic!("all of it") };
+            let names = infos.iter().filter_map(|info| info.key.as_str()).filter(|key| !key.starts_with("pmix."));
+            names.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(posted(Scope::LOCAL), ["local", "global"]);
+        assert_eq!((posted(Scope::GLOBAL), posted(Scope::REMOTE)), (vec!["global".into()], vec!["global".into()]));
+        assert_eq!(ask(Some(key("k")), Scope::INTERNAL), Some(Reply::Done(Status::ERR_NOT_FOUND)));
+        assert_eq!(ask(Some(key("k")), Scope::LOCAL), None);
+    }
+
+    #[test]
+    fn a_node_and_a_session_are_known_whatever_the_process() {
+        let (mut test, jobs, mut gets) = bench(NoHost);
+        let peer = test.connect(&proc("job", 0));
+        let mut ask = |key: &str, named: bool| {
+            let caller = test.request(peer);
+            let place = Info::new(keys::HOSTNAME, "here");
+            let info: Vec<Info> =
+                [Info::new(keys::NODE_INFO, true)].into_iter().chain(named.then_some(place)).collect();
+            gets.get(&mut test.cx, &jobs, caller, proc("unknown", 7), Key::new(key).ok(), &info);
+            test.replies().pop().map(|(_, reply)| reply)
+        };
+        let nothing = Some(Reply::Done(Status::ERR_NOT_FOUND));
+        assert_eq!(ask(keys::HOSTNAME, true), Some(Reply::Value("here".into())));
+        assert_eq!((ask(keys::HOSTNAME, false), ask(keys::LOCAL_SIZE, true)), (nothing.clone(), nothing));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Question of a Get that came to the server: what it asks for, and whether that is here or may still come.
-use crate::data::{DataArray, Info, Key, Proc, Rank, Status, Value, keys};
+use crate::data::{DataArray, Info, Key, Proc, Rank, Scope, Status, Value, keys};
 use crate::message::Reply;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::{Ctx, Done};
@@ -64,6 +64,29 @@ impl Question {
         Question { asker, proc, key, directives }
     }
 
+    /// A session or a node that is named is the same whatever the process (Standard, 5.1.5): the job of the asker has it
+    /// where that of the process is unknown, unless the key is about the processes of a job.
+    #[must_use]
+    pub fn about_the_known(mut self, cx: &Ctx, jobs: &Jobs) -> Self {
+        const OF_JOB: [&str; 5] =
+            [keys::LOCAL_SIZE, keys::LOCAL_PEERS, keys::LOCAL_PROCS, keys::LOCAL_CPUSETS, keys::LOCALLDR];
+        let Directives { level, session, node, host, .. } = &self.directives;
+        let is_named = match level {
+            InfoLevel::Session => session.is_some(),
+            InfoLevel::Node => node.is_some() || host.is_some(),
+            _ => false,
+        };
+        let is_of_job = || self.key.as_ref().is_none_or(|key| OF_JOB.iter().any(|other| key == other));
+        if is_named && jobs.store(&self.proc.nspace).is_none() && !is_of_job() {
+            let known = match &self.asker {
+                Asker::Peer(caller) => cx.peers.get(&caller.peer).map(|entry| entry.proc.nspace.clone()),
+                Asker::Program(_) => jobs.names().into_iter().filter(|name| jobs.store(name).is_some()).min(),
+            };
+            self.proc = known.map_or(self.proc, |nspace| Proc::new(nspace, Rank::WILDCARD));
+        }
+        self
+    }
+
     /// Returns whether what is known is too old for it: what is known of another node's process may be, and asking
     /// again is what REFRESH_CACHE is for.
     pub fn wants_newer(&self, jobs: &Jobs) -> bool {
@@ -78,7 +101,7 @@ impl Question {
     /// Returns whether somebody may still post the answer.
     pub fn may_come(&self, jobs: &Jobs) -> bool {
         let Question { proc, key, directives, .. } = self;
-        if jobs.is_unheard_of(proc) {
+        if jobs.is_unheard_of(proc) && directives.scope != Some(Scope::INTERNAL) {
             return !directives.optional;
         }
         // Reserved keys come from the host, which has given what it has.
@@ -86,7 +109,9 @@ impl Question {
         let level = directives.level != InfoLevel::Default;
         // A host that keeps what others post says at once what there is.
         let is_said = (reserved || directives.immediate) && !(jobs.one_client && jobs.is_remote(proc));
-        if directives.optional || is_said || level || self.is_hidden(jobs) {
+        // What a process keeps to itself never comes here.
+        let is_kept_back = directives.scope == Some(Scope::INTERNAL);
+        if directives.optional || is_said || level || is_kept_back || self.is_hidden(jobs) {
             return false;
         }
         match proc.rank {
@@ -138,7 +163,7 @@ impl Question {
                 .map(Found::One),
             Some(key) => get(key).map(Found::One),
             None if store.is_much(proc.rank) => Err(Miss::Busy),
-            None => match store.all(proc.rank)? {
+            None => match store.all(proc.rank, directives.scope)? {
                 infos if infos.is_empty() => Err(Miss::NotFound),
                 infos => Ok(Found::All(infos)),
             },

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::{id_of, procs};
 use crate::collect_small::collect_small;
-use crate::data::{DataArray, DataType, Info, Nspace, Proc, Rank, Status, Text, Value, keys};
-use crate::message::{Forward, GroupCall, Request};
+use crate::data::{DataArray, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::message::{Forward, GroupCall, Request, replace_named};
 use crate::server::jobs::Jobs;
 use crate::server::psets::ProcessSets;
 
@@ -279,13 +279,38 @@ impl Registry {
             }
             Request::Notify { info, .. }
             | Request::Forward(Forward::Publish { info } | Forward::Monitor { directives: info, .. }) => {
-                for range in info.iter_mut().filter(|info| info.key == keys::EVENT_CUSTOM_RANGE) {
-                    range.value = procs(self.native(known, range.value.as_procs().unwrap_or_default())?);
-                }
+                replace_named(info, |procs| self.native(known, procs))?;
+            }
+            Request::Forward(Forward::Query { queries }) => {
+                queries.iter_mut().try_for_each(|query| self.qualify(known, &mut query.qualifiers))?;
             }
             _ => {}
         }
         Ok(request)
+    }
+
+    /// Puts the process that is meant in the place of a rank of a group that qualifiers of a query name.
+    fn qualify(&self, known: (&Jobs, &ProcessSets), qualifiers: &mut [Info]) -> Result<(), Status> {
+        let text = |key| qualifiers.find(key).and_then(|info| info.value.as_text());
+        let rank = qualifiers.find(keys::RANK).and_then(|info| info.value.as_rank());
+        let pair = text(keys::NSPACE).and_then(|name| Nspace::new(name).ok()).zip(rank);
+        let whole = qualifiers.find(keys::PROCID).and_then(|info| info.value.as_proc().cloned());
+        let asked =
+            whole.or_else(|| pair.map(|(name, rank)| Proc::new(name, rank))).filter(|proc| proc.rank.is_process());
+        let Some(member) =
+            asked.and_then(|proc| self.named(known, &proc)).transpose()?.and_then(|all| all.first().cloned())
+        else {
+            return Ok(());
+        };
+        for info in qualifiers {
+            match info.key.as_str() {
+                Some(keys::PROCID) => info.value = Value::Proc(member.clone()),
+                Some(keys::NSPACE) => info.value = Value::string(&member.nspace),
+                Some(keys::RANK) => info.value = Value::ProcRank(member.rank),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Answers a query for a key about groups; `group` is the one that the query names.
@@ -313,7 +338,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Channels, DataRange};
+    use crate::data::{Channels, DataRange, Key, Query};
     use crate::server::NoHost;
     use crate::server::ctx::testing;
 
@@ -428,13 +453,26 @@ mod tests {
         groups.active.insert(Nspace::new("g").unwrap(), group);
         let range = |procs: Vec<Proc>| vec![Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of(procs))];
         type Naming = fn(Vec<Proc>, Vec<Info>) -> Request;
-        let requests: [Naming; 9] = [
+        let requests: [Naming; 12] = [
             |procs, _| Request::Fence { procs, info: vec![id_of(&Nspace::new("g").unwrap())] },
             |procs, _| Request::Abort { status: 1, message: None, procs },
             |procs, _| Request::JobControl { targets: procs, directives: vec![] },
             |procs, _| Request::PullOutput { id: 1, procs, channels: Channels::STDIN, directives: vec![] },
             |procs, _| Request::Forward(Forward::Push { targets: procs, bytes: vec![], directives: vec![] }),
             |_, info| Request::Notify { status: Status(1), range: DataRange::CUSTOM, info },
+            |procs, _| {
+                let info = vec![Info::new(keys::EVENT_AFFECTED_PROC, procs[0].clone())];
+                Request::Notify { status: Status(1), range: DataRange::LOCAL, info }
+            },
+            |procs, _| {
+                let qualifiers = vec![Info::new(keys::PROCID, procs[0].clone())];
+                Request::Forward(Forward::Query { queries: vec![Query { keys: vec![], qualifiers }] })
+            },
+            |procs, _| {
+                let (nspace, rank) = (Value::string(&procs[0].nspace), Value::ProcRank(procs[0].rank));
+                let qualifiers = vec![Info::new(keys::NSPACE, nspace), Info::new(keys::RANK, rank)];
+                Request::Forward(Forward::Query { queries: vec![Query { keys: vec![], qualifiers }] })
+            },
             |_, info| Request::Forward(Forward::Publish { info }),
             |_, directives| {
                 let monitor = Info::new(keys::MONITOR_HEARTBEAT, true);
@@ -452,6 +490,13 @@ mod tests {
             let native = request(vec![a.clone(), b.clone()], range(vec![b.clone(), a.clone()]));
             assert_eq!(groups.translate((&jobs, &ProcessSets::default()), named), Ok(native));
         }
+        let affected = |key, value| {
+            let info = vec![Info { key: Key::new(key).unwrap(), flags: 0, value }];
+            Request::Notify { status: Status(1), range: DataRange::LOCAL, info }
+        };
+        let all = affected(keys::EVENT_AFFECTED_PROC, proc("g", Rank::WILDCARD).into());
+        let members = affected(keys::EVENT_AFFECTED_PROCS, DataArray::of([b.clone(), a.clone()]).into());
+        assert_eq!(groups.translate((&jobs, &ProcessSets::default()), all), Ok(members));
         let nobody = Request::Abort { status: 1, message: None, procs: vec![proc("g", Rank(2))] };
         assert_eq!(groups.translate((&jobs, &ProcessSets::default()), nobody), Err(Status::ERR_BAD_PARAM));
         // A job of that name, registered later, is what its processes mean by it.

@@ -256,10 +256,9 @@ impl JobStore {
         rank.is_process() && self.writer.posted(rank) > MAX_ALL
     }
 
-    /// Everything known of a process, or of the job.
-    pub fn all(&self, rank: Rank) -> Result<Vec<Info>, Miss> {
-        let all = self.writer.reader().all(rank)?;
-        Ok(all.into_iter().map(|(key, _, value, _)| Info { key, flags: 0, value }).collect())
+    /// Everything known of a process, or of the job; of what was posted that for the scope `asked` alone.
+    pub fn all(&self, rank: Rank, asked: Option<Scope>) -> Result<Vec<Info>, Miss> {
+        self.writer.reader().infos(rank, asked)
     }
 
     /// The information of the job for a peer that maps nothing. All that come get the same.

@@ -252,6 +252,10 @@ fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos
     for (at, info) in hosts.iter().enumerate() {
         places.entry(info.key.clone()).or_default().push_back(at);
     }
+    // A success that leaves keys out is a partial one. Answers by other keys altogether are the host's own matter.
+    let mut asked = queries.iter().flat_map(|query| &query.keys).filter_map(|key| Key::new(key.as_bytes()).ok());
+    let is_usual = places.is_empty() || asked.any(|key| places.contains_key(&key));
+    let status = status.filter(|status| *status != Status::SUCCESS || !is_usual);
     let mut hosts: Vec<Option<Info>> = hosts.into_iter().map(Some).collect();
     let mut of_keys = Vec::new();
     for query in queries {
@@ -430,6 +434,24 @@ mod tests {
         let sets = Info::new(keys::QUERY_NUM_PSETS, Value::Size(3));
         let all = vec![Info::new("first", 1u32), sets, Info::new("last", 2u32), Info::new("more", 4u32)];
         assert_eq!(bench.reply(), Some(Reply::Infos(Status::SUCCESS, all)));
+    }
+
+    #[test]
+    fn what_the_host_leaves_out_comes_back_without_a_value() {
+        let mut bench = Bench::new();
+        bench.ask(&[&["first", "left out", keys::QUERY_NAMESPACES]]);
+        bench.answer(Ok((Status::SUCCESS, vec![Info::new("first", 1u32)])));
+        let all = vec![Info::new("first", 1u32), undefined("left out"), Info::new(keys::QUERY_NAMESPACES, "job")];
+        assert_eq!(bench.reply(), Some(Reply::Infos(Status::ERR_PARTIAL_SUCCESS, all)));
+        let mut bench = Bench::new();
+        bench.ask(&[&["left out"]]);
+        bench.answer(Ok((Status::SUCCESS, vec![])));
+        assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_NOT_FOUND)));
+        let mut bench = Bench::new();
+        bench.ask(&[&["left out"]]);
+        let other = vec![Info::new("other", 1u32)];
+        bench.answer(Ok((Status::SUCCESS, other.clone())));
+        assert_eq!(bench.reply(), Some(Reply::Infos(Status::SUCCESS, other)), "it has answered in its own way");
     }
 
     #[test]

@@ -325,7 +325,7 @@ impl Router {
             Request::Connect { procs, info } => self.connect(caller, &proc, Operation::Connect, (&procs, &info)),
             Request::Disconnect { procs, info } => self.connect(caller, &proc, Operation::Disconnect, (&procs, &info)),
             Request::Get { proc: target, key, info } => {
-                self.gets.get(&mut self.cx, &self.jobs, caller, target, key, &info);
+                self.get(caller, target, key, &info);
             }
             Request::Segments { nspace, have } => self.segments(caller, &nspace, &have),
             Request::Abort { status, message, procs } => {

@@ -2,15 +2,28 @@
 use std::cell::OnceCell;
 
 use super::Router;
-use crate::data::{InfoList, Nspace, Proc, Query, Status, Value, WaitReport, keys};
-use crate::message::Infos;
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Query, Rank, Status, Value, WaitReport, keys};
+use crate::message::{Infos, Reply};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
 use crate::server::query::Queries;
 use crate::server::query::known::Known;
 use crate::server::waiting::Rooms;
+use crate::store::Directives;
 
 impl Router {
+    /// A client looks a key up. The sets that a process is in are known here where the host has not given them.
+    pub(super) fn get(&mut self, caller: Caller, proc: Proc, key: Option<Key>, info: &[Info]) {
+        let is_given = |key: &Key| {
+            let store = self.jobs.store(&proc.nspace);
+            store.is_some_and(|store| store.get(Rank::UNDEF, proc.rank, key, Directives::none()).is_ok())
+        };
+        match key.as_ref().and_then(|key| self.process_sets.of(&proc, key).filter(|_| !is_given(key))) {
+            Some(sets) => self.cx.reply(caller.peer, caller.number, Reply::Value(sets)),
+            None => self.gets.get(&mut self.cx, &self.jobs, caller, proc, key, info),
+        }
+    }
+
     /// A client asks something.
     pub(in crate::server) fn query(&mut self, caller: Caller, asker: Proc, queries: Vec<Query>) {
         self.with_known(|room, cx, known| room.ask(cx, known, caller, asker, queries));
@@ -27,7 +40,11 @@ impl Router {
         let sets = |key: &str, query: &Query| -> Option<Value> {
             let named = |key| query.qualifiers.find(key).and_then(|info| info.value.as_text());
             let value = process_sets.answer(key, named(keys::PSET_NAME), groups.names());
-            value.or_else(|| groups.answer(key, named(keys::GROUP_ID)))
+            value.or_else(|| match key {
+                // Groups are listed among the sets.
+                keys::QUERY_PSET_MEMBERSHIP => groups.answer(keys::QUERY_GROUP_MEMBERSHIP, named(keys::PSET_NAME)),
+                _ => groups.answer(key, named(keys::GROUP_ID)),
+            })
         };
         let hostname = self.cx.config.hostname.clone();
         let (jobs, collectives) = (&self.jobs, &self.collectives);

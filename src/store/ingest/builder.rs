@@ -62,6 +62,8 @@ pub struct JobInfoBuilder {
     pub(super) own: Entries,
     /// Keys about the only application.
     pub(super) app: Entries,
+    /// True if an array was among them.
+    has_app_array: bool,
     pub(super) processes: Ingest,
     /// Attributes that were given, apart from those within arrays.
     said: HashSet<Key>,
@@ -142,6 +144,7 @@ impl JobInfoBuilder {
             own: Entries::default(),
             app: Entries::default(),
             processes: Ingest::default(),
+            has_app_array: false,
             said: HashSet::new(),
         }
     }
@@ -346,6 +349,10 @@ impl JobInfoBuilder {
     fn take_app(&mut self, infos: Vec<Cow<'_, Info>>) -> Result<(), BadJobInfo> {
         let entries = match number_in(&infos, keys::APPNUM)? {
             Some(number) => self.apps.entry(number).or_default(),
+            // Of several, nobody could tell which is which.
+            None if std::mem::replace(&mut self.has_app_array, true) => {
+                return Err(BadJobInfo::Anonymous { array: keys::APP_INFO_ARRAY, key: keys::APPNUM });
+            }
             None => &mut self.app,
         };
         entries.put_all(infos);

@@ -7,7 +7,7 @@ use instanton_layout::words::RawWords;
 
 use super::question::Question;
 use super::raw_value::RawValue;
-use super::reader::{JobReader, Maps, in_scope};
+use super::reader::{JobReader, Maps};
 use super::view::InfoView;
 use crate::data::{ArchivedValue, DataType, Scope, Value, archive};
 use crate::store::error::{Miss, PinError, ReadError};
@@ -211,7 +211,7 @@ impl Guard<'_> {
     fn posted<'g>(&'g self, maps: &'g Maps, question: &Question<'_>) -> Result<ValueRef<'g>, Miss> {
         let segment = |number| maps.modex.get(number).map(|segment| (&*segment.mapping, &*segment.checked));
         match self.hold.find(question.rank.0, segment, &question.key) {
-            Walk::Found((entry, words, bytes)) if in_scope(Scope(entry.scope), question.directives.scope) => {
+            Walk::Found((entry, words, bytes)) if Scope(entry.scope).answers(question.directives.scope) => {
                 Ok(ValueRef { words, writer: None, cell: ValueCell::of_entry(&entry), bytes })
             }
             Walk::Found(_) | Walk::Absent => Err(self.reader.missing(maps)),

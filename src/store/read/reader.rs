@@ -15,7 +15,7 @@ use super::question::Question;
 use super::raw_value::RawValue;
 use super::reader_page::ReaderPage;
 use super::view::InfoView;
-use crate::data::{Key, Nspace, Rank, Scope, Value, keys};
+use crate::data::{Info, Key, Nspace, Rank, Scope, Value, keys};
 use crate::store::error::{AttachError, Miss, ReadError};
 use crate::store::ids::{Have, SegmentId, Want};
 use crate::store::modex::mapped::MappedModex;
@@ -78,7 +78,7 @@ impl<F: FnMut(&RawValue<'_>)> Seek<RawWords<'_>> for PostedValue<'_, F> {
     fn seek(&mut self, link: Link<'_, RawWords<'_>>) -> Result<Option<bool>, Malformed> {
         let Some(entry) = link.record.find(self.key)? else { return Ok(None) };
         // The last value that the rank has put under this key counts, in whatever scope.
-        let in_scope = in_scope(Scope(entry.scope), self.scope);
+        let in_scope = Scope(entry.scope).answers(self.scope);
         if in_scope {
             (self.f)(&RawValue::of_words(link.words, &ValueCell::of_entry(&entry)));
         }
@@ -296,6 +296,16 @@ impl JobReader {
         }
     }
 
+    /// Everything known of a process, or of the job, as attributes: of what was posted that for the scope `asked` alone.
+    ///
+    /// # Errors
+    /// As [`all`](Self::all).
+    pub fn infos(&self, rank: Rank, asked: Option<Scope>) -> Result<Vec<Info>, Miss> {
+        let all = self.all(rank)?.into_iter();
+        let is_asked = all.filter(|(_, scope, _, origin)| *origin == Origin::Info || scope.answers(asked));
+        Ok(is_asked.map(|(key, _, value, _)| Info { key, flags: 0, value }).collect())
+    }
+
     /// Everything known of a process, or of the job for `WILDCARD`, the host's word first: key, scope, value and
     /// origin.
     ///
@@ -462,12 +472,4 @@ impl JobReader {
 fn verifies() -> bool {
     static VERIFIES: OnceLock<bool> = OnceLock::new();
     *VERIFIES.get_or_init(|| std::env::var_os("INSTANTON_VERIFY").is_some_and(|value| value == "on"))
-}
-
-/// Returns whether a value that was put with this scope is asked for.
-pub(super) fn in_scope(put: Scope, asked: Option<Scope>) -> bool {
-    match asked {
-        None | Some(Scope::UNDEF) => true,
-        Some(asked) => put == asked || (put == Scope::GLOBAL && matches!(asked, Scope::LOCAL | Scope::REMOTE)),
-    }
 }

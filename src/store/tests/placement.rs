@@ -48,6 +48,15 @@ fn most_processes_of_the_only_node_and_application_are_those_of_the_job() {
 }
 
 #[test]
+fn of_several_applications_each_has_a_number() {
+    let app = || about(keys::APP_INFO_ARRAY, vec![Info::new(keys::APP_SIZE, 1u32)]);
+    let writer = reader_of(&[app()], 1, "here");
+    assert_eq!(get(&writer, 0, keys::APP_SIZE), Value::from(1u32));
+    let refused = JobInfo::from_infos(&nspace(), 2, &[app(), app()], "here");
+    assert!(matches!(refused, Err(BadJobInfo::Anonymous { key: keys::APPNUM, .. })));
+}
+
+#[test]
 fn what_the_host_says_stands() {
     let process = |infos| about(keys::PROC_INFO_ARRAY, infos);
     let writer = reader_of(

@@ -62,13 +62,18 @@ fn ready(process: &mut Child) -> String {
 
 #[test]
 fn a_tool_tries_again_as_often_as_it_is_told_to() {
-    let late = Info::new(keys::SERVER_NSPACE, "late@0");
+    let file = std::env::temp_dir().join(format!("instanton-late-{}", std::process::id()));
+    let late = Info::new(keys::TOOL_ATTACHMENT_FILE, file.to_str().unwrap());
     let times = |times| [late.clone(), Info::new(keys::CONNECT_MAX_RETRIES, times), retry_at_once()];
     assert_eq!(refusal(&times(3)), Status::ERR_UNREACH);
     let patient = times(u32::MAX);
     let tool = thread::spawn(move || Tool::init(&patient).unwrap());
     let (server, _) = server("late@0");
+    let whole = file.with_extension("whole");
+    std::fs::write(&whole, server.uri().unwrap().to_string()).unwrap();
+    std::fs::rename(whole, &file).unwrap();
     assert_eq!(tool.join().unwrap().servers(), [server.proc()]);
+    std::fs::remove_file(file).unwrap();
 }
 
 fn retry_at_once() -> Info {
@@ -77,11 +82,11 @@ fn retry_at_once() -> Info {
 
 #[test]
 fn what_contradicts_a_tools_first_init_is_refused() {
-    let (server, _) = server("first@0");
+    let ((server, _), (other, _)) = (server("first@0"), self::server("second@0"));
     let tool = Tool::init(&[at(&server)]).unwrap();
     let check = |info: &[Info]| Tool::check(Some(&tool), info).map_err(|error| error.status());
     assert_eq!((check(&[]), check(&[at(&server)]), check(&[retry_at_once()])), (Ok(()), Ok(()), Ok(())));
-    assert_eq!(check(&[Info::new(keys::SERVER_URI, "other.0;x")]), Err(Status::ERR_BAD_PARAM));
+    assert_eq!(check(&[at(&other)]), Err(Status::ERR_BAD_PARAM));
     assert_eq!(check(&[Info::new("site.wish", true).required()]), Err(Status::ERR_NOT_SUPPORTED));
 }
 

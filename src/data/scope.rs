@@ -33,6 +33,7 @@ impl Scope {
 
     /// Returns whether a value that was put with this scope is one that a Get for the scope `asked` asks for. `GLOBAL` is
     /// both `LOCAL` and `REMOTE`.
+    #[inline]
     pub fn answers(self, asked: Option<Scope>) -> bool {
         match asked {
             None | Some(Scope::UNDEF) => true,

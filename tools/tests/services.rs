@@ -186,9 +186,9 @@ fn queries_are_answered() {
             "pmix.rm.name: PMIX_SUCCESS [PMIX_STRING]",
             "rank 0 state 6 exit code 0 pid true",
             "rank 1 state 6 exit code 0 pid true",
-            "the host supports PMIx_Allocation_request,PMIx_Get_credential,PMIx_Group,PMIx_Job_control,PMIx_Log,\
-             PMIx_Lookup,PMIx_Process_monitor,PMIx_Publish,PMIx_Query_info,PMIx_Session_control,PMIx_Spawn,PMIx_Unpublish,\
-             PMIx_Validate_credential",
+            "the host supports PMIx_Allocation_request,PMIx_Get_credential,PMIx_Group_construct,PMIx_Job_control,\
+             PMIx_Log,PMIx_Lookup,PMIx_Process_monitor,PMIx_Publish,PMIx_Query_info,PMIx_Session_control,PMIx_Spawn,\
+             PMIx_Unpublish,PMIx_Validate_credential",
         ],
     );
 }

@@ -265,6 +265,25 @@ static pmix_status_t request(const char *kind)
         return put(1, 8 << 20), PMIX_ERROR;
     if (IS("many-keys"))
         return put(1000, 50), PMIX_ERROR;
+    /* Keys that are new each time, so that what is kept grows. */
+    if (IS("new-keys") || IS("new-values")) {
+        unsigned keys = IS("new-keys") ? 1000 : 1;
+        pmix_value_t value = {.type = PMIX_STRING, .data.string = text(IS("new-keys") ? 50 : 500 << 10)};
+        for (unsigned at = 0; at < keys; at++) {
+            snprintf(name, sizeof name, "k%u.%u", next, at);
+            PMIx_Put(PMIX_GLOBAL, name, &value);
+        }
+        return PMIx_Commit(), PMIX_ERROR;
+    }
+    /* Much that stays, and little that changes beside it. */
+    if (IS("much-and-little")) {
+        pmix_value_t value = {.type = PMIX_STRING, .data.string = text(next < 90 ? 500 << 10 : 20 << 10)};
+        snprintf(name, sizeof name, "k%u", next < 90 ? next : 90 + next % 50);
+        PMIx_Put(PMIX_GLOBAL, name, &value);
+        return PMIx_Commit(), PMIX_ERROR;
+    }
+    if (IS("huge-puts"))
+        return put(1, 50 << 20), PMIX_ERROR;
     if (IS("look-up")) {
         if (next == 1) {
             info[0] = of_text("large", text(8 << 20));
@@ -363,9 +382,77 @@ static pmix_status_t request(const char *kind)
         pmix_info_t monitor = of_truth(PMIX_MONITOR_HEARTBEAT);
         return PMIx_Process_monitor_nb(&monitor, -5001, info, 1, told, NULL);
     }
+    if (IS("files")) {
+        pmix_info_t monitor = of_text(PMIX_MONITOR_FILE, "/etc/passwd");
+        info[0] = of_number(PMIX_MONITOR_FILE_CHECK_TIME, 1);
+        info[0].value.type = PMIX_UINT32;
+        info[1] = of_truth(PMIX_MONITOR_FILE_SIZE);
+        return PMIx_Process_monitor_nb(&monitor, -5002, info, 2, told, NULL);
+    }
+    if (IS("heartbeats")) {
+        pmix_info_t beat = of_truth(PMIX_SEND_HEARTBEAT);
+        return PMIx_Process_monitor_nb(&beat, PMIX_SUCCESS, NULL, 0, told, NULL);
+    }
+    if (IS("pushes"))  {
+        pmix_byte_object_t bytes = {.bytes = text(60 << 10), .size = 60 << 10};
+        return PMIx_IOF_push(pair, 2, &bytes, NULL, 0, done, NULL);
+    }
+    if (IS("tools")) {
+        if (fork() == 0) {
+            pmix_proc_t tool;
+            execl("/proc/self/exe", "attacks", "tool", over, NULL);
+            _exit(PMIx_tool_init(&tool, NULL, 0));
+        }
+        return wait(NULL), PMIX_ERROR;
+    }
+    if (IS("crowds-of-spawned")) {
+        char *words[2] = {"true", NULL};
+        pmix_app_t app = {.cmd = "true", .argv = words, .maxprocs = 64};
+        pmix_nspace_t nspace;
+        return PMIx_Spawn(NULL, 0, &app, 1, nspace), PMIX_ERROR;
+    }
+    if (IS("republications")) {
+        char *one[2] = {"name", NULL};
+        info[0] = of_text("name", text(60 << 10));
+        PMIx_Publish_nb(info, 1, done, NULL);
+        __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
+        return PMIx_Unpublish_nb(one, NULL, 0, done, NULL);
+    }
+    if (IS("finds")) {
+        if (next == 1) {
+            info[0] = of_text("large", text(1 << 20));
+            PMIx_Publish(info, 1);
+        }
+        char *one[2] = {"large", NULL};
+        return PMIx_Lookup_nb(one, NULL, 0, found, NULL);
+    }
+    if (IS("group-data")) {
+        pmix_info_t *results;
+        info[0] = of_text(PMIX_GROUP_INFO, "");
+        pmix_info_t given = of_text("given", text(1 << 20));
+        pmix_data_array_t array = {.type = PMIX_INFO, .size = 1, .array = &given};
+        info[0].value = (pmix_value_t){.type = PMIX_DATA_ARRAY, .data.darray = &array};
+        if (PMIx_Group_construct(name, &me, 1, info, 1, &results, &bytes) == PMIX_SUCCESS)
+            PMIx_Group_destruct(name, NULL, 0);
+        return PMIX_ERROR;
+    }
+    if (IS("global-events")) {
+        info[0] = of_text("text", text(16));
+        return PMIx_Notify_event(-5000, &me, PMIX_RANGE_GLOBAL, info, 1, done, NULL);
+    }
+    if (IS("kept-events")) {
+        info[0] = of_text("text", text(900 << 10));
+        return PMIx_Notify_event(-5000, &me, PMIX_RANGE_NAMESPACE, info, 1, done, NULL);
+    }
+    if (IS("gets-of-large")) {
+        if (next == 1)
+            put(1, 8 << 20);
+        info[0] = of_truth(PMIX_GET_REFRESH_CACHE);
+        return PMIx_Get_nb(&me, "k1", info, 1, got, NULL);
+    }
     if (IS("pulls"))
         return PMIx_IOF_pull(&me, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, printed, pulled, NULL);
-    if (IS("events") || IS("small-events")) {
+    if (IS("events") || IS("small-events") || IS("mid-events")) {
         if (next == 1) {
             /* Clones of this process hear them. */
             for (int clone = 0; clone < CLONES; clone++)
@@ -379,7 +466,7 @@ static pmix_status_t request(const char *kind)
                 }
             usleep(500000);
         }
-        info[0] = of_text("large", text(IS("events") ? 900 << 10 : 16));
+        info[0] = of_text("large", text(IS("events") ? 900 << 10 : IS("mid-events") ? 50 << 10 : 16));
         return PMIx_Notify_event(-5000, &me, PMIX_RANGE_LOCAL, info, 1, done, NULL);
     }
     if (IS("codes")) {
@@ -438,6 +525,11 @@ static double seconds(const struct rusage *of)
 
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "tool") == 0) {
+        unsetenv("PMIX_NAMESPACE");
+        unsetenv("PMIX_RANK");
+        return PMIx_tool_init(&me, NULL, 0) == PMIX_SUCCESS ? PMIx_tool_finalize() : 1;
+    }
     if (argc != 3) {
         fprintf(stderr, "usage: attacks victim|KIND DIR\n");
         return 2;

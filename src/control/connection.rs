@@ -79,6 +79,8 @@ pub struct Connection {
     pub wants_write: bool,
     /// Its place among those that have turns.
     pub place: Place,
+    /// True for a tool.
+    pub is_tool: bool,
     /// True while its last request is worked at. Nothing more is taken from it meanwhile.
     pub is_busy: bool,
     /// True if its other end is closed: nothing comes after what is here.
@@ -111,6 +113,7 @@ impl Connection {
             stage: Stage::Unknown,
             wants_write: false,
             place: Place::default(),
+            is_tool: false,
             is_busy: false,
             has_ended: false,
             input: Input::default(),
@@ -240,8 +243,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what the peer takes, a turn's worth at most. Descriptors go only when everything before them has been read: so at most one message
-    /// with descriptors is under way to a peer, whatever it asks.
+    /// Sends what the peer takes, a turn's worth at most. Descriptors go only when everything before them has been read:
+    /// so at most one message with descriptors is under way to a peer, whatever it asks.
     ///
     /// # Errors
     /// The kernel's.

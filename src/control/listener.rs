@@ -19,7 +19,7 @@ use rkyv::util::AlignedVec;
 use super::connection::{Connection, Incoming, PushError, Stage};
 use super::frame::{self, FrameError, Header, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Attach, Hello, Welcome};
-use crate::account::{Account, Charge};
+use crate::account::{Account, Charge, Kind as Held};
 use crate::data::Status;
 use crate::data::archive::Wire;
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready, User};
@@ -253,6 +253,7 @@ impl Listener {
                         other => return Err(Breach::Unexpected(other)),
                     };
                     connection.stage = Stage::Asking;
+                    connection.is_tool = header.kind == Kind::Attach;
                     let socket::Peer { pid, uid, gid } = connection.peer;
                     // Its end is then that of its connection.
                     let process = process::watch_peer(&connection.stream, pid)
@@ -301,9 +302,17 @@ impl Listener {
                 }
                 Kind::Request => {
                     if body.len() > SHORT && self.worker.is_there(&self.registry) {
+                        let (bytes, mut charge) = connection.detach();
+                        // What is read from them takes as much.
+                        if !charge.resize(Held::Input, 2 * bytes.len()) {
+                            drop((bytes, charge));
+                            callers.refused(peer, header.number);
+                            self.turns.asked.own += 1;
+                            meetings += 1;
+                            continue;
+                        }
                         connection.is_busy = true;
-                        let bytes = connection.detach();
-                        self.worker.run(move || Some(decode(id, header, bytes)));
+                        self.worker.run(move || Some(decode(id, header, (bytes, charge))));
                         break true;
                     }
                     let begin = self.turns.shares.stopwatch();
@@ -524,7 +533,10 @@ impl Door for Listener {
                 debug_assert!(job_info.is_none(), "a peer of this door maps the information of its job");
                 let Some(entry) = self.connections.get_mut(&connection) else { return };
                 entry.let_in(account);
-                entry.place.owner = self.turns.shares.join(&proc);
+                entry.place.owner = match entry.is_tool {
+                    true => self.turns.shares.join_tools(entry.peer.uid),
+                    false => self.turns.shares.join(&proc),
+                };
                 let (parts, descriptors): (Vec<DescriptorKind>, Vec<OwnedFd>) = parts.into_iter().unzip();
                 let welcome = Welcome::Accepted { server, uri, proc, parts };
                 self.push(connection, Kind::Welcome, 0, descriptors, &welcome, callers);

@@ -14,6 +14,7 @@ use super::ctx::peers::Caller;
 use super::ctx::slices::Slice;
 use super::ctx::ticket::Ticket;
 use super::jobs::{Jobs, awaited_keys};
+use crate::account::{Charge, Kind};
 use crate::data::{Proc, Status};
 use crate::message::Posted;
 use crate::message::door::{Outgoing, PeerId};
@@ -48,6 +49,8 @@ struct Commit {
     stage: Stage,
     /// True where its peer is gone.
     is_over: bool,
+    /// Charge for what is composed.
+    _charge: Charge,
 }
 
 /// Large commits under way.
@@ -68,13 +71,22 @@ impl Commits {
     }
 
     /// Begins a commit of a process of this node.
-    pub fn begin(&mut self, cx: &mut Ctx, jobs: &mut Jobs, caller: Caller, proc: Proc, entries: Vec<Posted>) {
-        let store = match Jobs::check_scopes(&proc, &entries) {
-            Ok(()) => jobs.store_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND),
+    pub fn begin(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &mut Jobs,
+        caller: Caller,
+        proc: Proc,
+        (entries, bytes): (Vec<Posted>, usize),
+    ) {
+        // What is composed of the entries is as large as they are.
+        let checked = Jobs::check_scopes(&proc, &entries).and_then(|()| cx.charge(caller.peer, Kind::Request, bytes));
+        let store = match checked {
+            Ok(charge) => jobs.store_mut(&proc.nspace).map(|store| (store, charge)).ok_or(Status::ERR_NOT_FOUND),
             Err(status) => Err(status),
         };
-        let store = match store {
-            Ok(store) => store,
+        let (store, charge) = match store {
+            Ok(found) => found,
             Err(status) => {
                 drop_elsewhere(cx, caller.peer, entries);
                 return cx.answer_status(caller, Err(status));
@@ -83,7 +95,7 @@ impl Commits {
         self.last += 1;
         let number = self.last;
         let drafted = store.draft(proc.rank, entries);
-        self.under_way.insert(number, Commit { caller, proc, stage: Stage::Composed, is_over: false });
+        self.under_way.insert(number, Commit { caller, proc, stage: Stage::Composed, is_over: false, _charge: charge });
         self.by_peer.insert(caller.peer, number);
         match drafted {
             Ok(draft) => self.work(cx, jobs, number, draft),
@@ -141,7 +153,7 @@ impl Commits {
         if let Some((next, waiting)) = self.waiting.pop_front() {
             self.work(cx, jobs, next, waiting);
         }
-        let Some(Commit { caller, proc, stage, is_over }) = self.under_way.get_mut(&number) else { return };
+        let Some(Commit { caller, proc, stage, is_over, .. }) = self.under_way.get_mut(&number) else { return };
         let peer = caller.peer;
         cx.counts_for = Some(peer);
         let Some(store) = jobs.store_mut(&proc.nspace).filter(|store| store.is_own(&draft)) else {
@@ -267,7 +279,7 @@ mod tests {
         }
 
         fn begin(&mut self, count: usize) {
-            let entries = entries(count, 7);
+            let entries = (entries(count, 7), 100 * count);
             self.commits.begin(&mut self.test.cx, &mut self.jobs, self.caller, proc("job", 0), entries);
         }
 
@@ -352,6 +364,23 @@ mod tests {
         bench.jobs.commit(&mut bench.test.cx, proc("job", 0), entries(2000, 9)).unwrap();
         bench.step();
         assert_eq!((bench.get(0, 0), bench.get(0, 1500)), (Some(7u32.into()), Some(9u32.into())));
+    }
+
+    #[test]
+    fn what_is_composed_is_charged_until_the_commit_is_over() {
+        let mut bench = Bench::new();
+        let account = bench.test.limit_memory(bench.caller.peer, 150_000);
+        bench.caller = bench.test.request(bench.caller.peer);
+        bench.begin(2000);
+        let refused = [(bench.caller, crate::message::Reply::Done(Status::ERR_OUT_OF_RESOURCE))];
+        assert_eq!((bench.test.replies(), bench.commits.under_way.len()), (refused.to_vec(), 0));
+        bench.caller = bench.test.request(bench.caller.peer);
+        bench.begin(1000);
+        let charged = account.used();
+        assert!(charged >= 100_000);
+        (0..2).for_each(|_| bench.step());
+        while bench.slice() {}
+        assert!(account.used() <= charged - 100_000);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::frame::{FIRST_DYNAMIC, Header};
 use super::job_info::{For, Shelf};
 use super::requests::Asked;
 use super::tools;
-use crate::account::{Account, Charge};
+use crate::account::{Account, Charge, Kind as Held};
 use crate::data::Status;
 use crate::message::door::{Arrival, Callers, Capabilities, Door, JobInformation, Left};
 use crate::message::door::{Outgoing, PeerId, Ready, User};
@@ -267,12 +267,19 @@ impl StockListener {
                     Some(Incoming::Message(header, body)) => {
                         let (reading, len) = (conversation.reading(), body.len());
                         if len > SHORT && self.worker.is_there(&self.registry) {
-                            connection.is_busy = true;
-                            let bytes = input.detach(account);
-                            self.worker.run(move || Some(decode(id, header.tag, len, reading, bytes)));
-                            return Ok(true);
+                            let (bytes, mut charge) = input.detach(account);
+                            // What is read from them takes as much.
+                            if charge.resize(Held::Input, 2 * bytes.len()) {
+                                connection.is_busy = true;
+                                let bytes = (bytes, charge);
+                                self.worker.run(move || Some(decode(id, header.tag, len, reading, bytes)));
+                                return Ok(true);
+                            }
+                            drop((bytes, charge));
+                            (Some(conversation.refused(header.tag)?), 0)
+                        } else {
+                            (conversation.asked(header.tag, reading.read(header.tag, body)?)?, len)
                         }
-                        (conversation.asked(header.tag, reading.read(header.tag, body)?)?, len)
                     }
                     Some(Incoming::Refused(header)) => (Some(conversation.refused(header.tag)?), 0),
                     Some(Incoming::Ack(_)) => return Err(Breach::NotStock),

@@ -13,8 +13,8 @@
 //! What threads take for a process counts as its own, and what it is sent as well, but an event as that of its raiser. A
 //! held process is not sent much meanwhile.
 //!
-//! All connections of one process count together. Those that have not said who they are count as one process.
-use std::collections::{HashMap, VecDeque};
+//! All connections of one process count together, and so do all tools of a user. Those that have not said who they are count as one process.
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::data::Proc;
@@ -47,6 +47,8 @@ pub const STRANGERS: Owner = 0;
 #[derive(Debug, Default)]
 struct Share {
     proc: Option<Proc>,
+    /// True for that of all tools of a user, which stays when none is left: others come.
+    is_of_tools: bool,
     connections: usize,
     /// Time that is not in a window yet.
     unsettled: Duration,
@@ -89,6 +91,8 @@ impl Share {
 pub struct Shares {
     start: Instant,
     numbers: HashMap<Proc, Owner>,
+    /// Numbers of the tools of each user.
+    tools: BTreeMap<u32, Owner>,
     shares: NumberMap<Owner, Share>,
     last: Owner,
     /// Number of all turns.
@@ -124,6 +128,7 @@ impl Shares {
         Shares {
             start: now,
             numbers: HashMap::new(),
+            tools: BTreeMap::new(),
             shares: NumberMap::from_iter([(STRANGERS, Share::default())]),
             last: STRANGERS,
             turns: 0,
@@ -148,6 +153,19 @@ impl Shares {
         owner
     }
 
+    /// Returns the number of the tools of a user, of which there is one connection more: a tool takes what name it likes.
+    pub fn join_tools(&mut self, uid: u32) -> Owner {
+        let last = &mut self.last;
+        let owner = *self.tools.entry(uid).or_insert_with(|| {
+            *last += 1;
+            *last
+        });
+        let share = self.shares.entry(owner).or_default();
+        share.connections += 1;
+        share.is_of_tools = true;
+        owner
+    }
+
     /// Returns the number of a process that has connections.
     pub fn owner(&self, proc: &Proc) -> Option<Owner> {
         self.numbers.get(proc).copied()
@@ -157,7 +175,7 @@ impl Shares {
     pub fn leave(&mut self, owner: Owner) {
         let Some(share) = self.shares.get_mut(&owner).filter(|_| owner != STRANGERS) else { return };
         share.connections -= 1;
-        if share.connections > 0 {
+        if share.connections > 0 || share.is_of_tools {
             return;
         }
         self.turns -= share.turns;
@@ -401,5 +419,20 @@ mod tests {
         assert_eq!(bench.shares.release(until), Some(VecDeque::from([7, 8])));
         (0..2).for_each(|_| bench.shares.leave(bench.owners[0]));
         assert_eq!((bench.shares.shares.len(), bench.shares.numbers.len()), (2, 1));
+    }
+
+    #[test]
+    fn tools_of_a_user_count_together_though_each_is_gone_when_the_next_one_comes() {
+        let mut bench = Bench::new();
+        let tools = bench.shares.join_tools(7);
+        assert_ne!(bench.shares.join_tools(8), tools);
+        while !bench.shares.is_held(tools) {
+            bench.shares.begin(tools);
+            bench.shares.spend(tools, 5 * MS);
+            bench.shares.leave(tools);
+            bench.shares.begin(bench.owners[1]);
+            assert_eq!(bench.shares.join_tools(7), tools);
+        }
+        assert!(bench.shares.join_tools(7) == tools && !bench.shares.is_held(bench.shares.tools[&8]));
     }
 }

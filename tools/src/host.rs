@@ -6,6 +6,7 @@
 //! nothing.
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::Instant;
 
 use instanton::data::{App, Channels, DataRange, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, PublishedData};
@@ -155,9 +156,14 @@ impl Host for Launcher {
     }
 
     fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
-        let request =
-            spawn::Request { parent: proc.clone(), info: job_info.to_vec(), apps: apps.to_vec(), daemons: None, done };
-        self.ask(Event::Spawn(request))
+        self.ask(Event::Spawn(spawn::Request {
+            parent: proc.clone(),
+            info: job_info.to_vec(),
+            apps: apps.to_vec(),
+            made: Instant::now(),
+            daemons: None,
+            done,
+        }))
     }
 
     /// All live here; but they share a fate from now on.

@@ -11,6 +11,7 @@ pub mod explain;
 mod failures;
 mod hang;
 mod hanging;
+mod pace;
 mod placing;
 mod plan;
 mod running;

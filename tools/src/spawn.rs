@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use std::time::Instant;
 
 use instanton::data::{App, Channels, DataArray, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::internal::message::lines::LineFormat;
@@ -31,6 +32,8 @@ pub struct Request {
     pub info: Vec<Info>,
     /// Applications to run.
     pub apps: Vec<App>,
+    /// Time at which it was made.
+    pub made: Instant,
     /// Daemons of a debugger that they are, once that is settled.
     pub daemons: Option<Daemons>,
     /// Answered with the job's namespace when all of it runs.
@@ -279,7 +282,7 @@ mod tests {
         let text = |text: &str| Text::new(text).unwrap();
         let app = App { cmd: Some(text("prog")), argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] };
         let parent = Proc::new(Nspace::new("job@1").unwrap(), Rank(0));
-        Request { parent, info, apps: vec![app], daemons: None, done: Completion::new(|_| ()) }
+        Request { parent, info, apps: vec![app], made: Instant::now(), daemons: None, done: Completion::new(|_| ()) }
     }
 
     #[test]

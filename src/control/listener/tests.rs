@@ -4,7 +4,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
 use super::*;
-use crate::account::{Account, Kind as Held};
+use crate::account::Account;
 use crate::control::bind::{FOR_JOBS, bind_abstract};
 use crate::data::{Nspace, Proc, Rank};
 use crate::message::Request;
@@ -147,7 +147,7 @@ fn large(number: u64, bytes: usize) -> rkyv::util::AlignedVec {
 
 #[test]
 fn a_request_over_the_limit_is_refused_by_its_header_and_the_next_is_served() {
-    let account = Account::of_job("job", 1 << 20);
+    let account = Account::of_job("job", 2 << 20);
     let mut visit = Visit::new(&account);
     let mut notes = Notes::default();
     let (fits, too_large) = (large(7, 900_000), large(8, 3 << 20));
@@ -395,4 +395,18 @@ fn a_process_that_dies_while_it_is_held_and_has_much_to_read_is_gone_after_its_h
     let until = visit.door.turns.shares.next_release().unwrap();
     visit.door.tick(until, &mut notes);
     assert_eq!((&notes.left[..], visit.door.connections.len()), (&[Left::Closed][..], 0));
+}
+
+#[test]
+fn a_request_that_could_not_be_read_within_the_limit_is_refused() {
+    let account = Account::of_job("job", 1 << 20);
+    let mut visit = Visit::new(&account);
+    let mut notes = Notes::default();
+    for (number, bytes) in [(1, 900_000), (2, 400_000)] {
+        for chunk in large(number, bytes).chunks(50_000) {
+            visit.peer.write_all(chunk).unwrap();
+            visit.turn(&mut notes);
+        }
+    }
+    assert_eq!((&notes.refused[..], notes.asked.len(), account.used()), (&[1][..], 1, 0));
 }

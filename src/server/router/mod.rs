@@ -310,7 +310,7 @@ impl Router {
             }
             Request::Commit { entries } if bytes > commits::LARGE => {
                 self.cx.host.committed(&proc, &entries);
-                self.commits.begin(&mut self.cx, &mut self.jobs, caller, proc, entries);
+                self.commits.begin(&mut self.cx, &mut self.jobs, caller, proc, (entries, bytes));
             }
             Request::Commit { entries } => {
                 self.cx.host.committed(&proc, &entries);

@@ -100,6 +100,7 @@ impl Running {
     pub(super) fn tool_gone(&mut self, tool: &Proc, leave: Leave, pmix: &Pmix) {
         pmix.gone(tool);
         self.allocations.process_ended(tool);
+        self.spawns_for_nobody(tool);
         self.streams.inputs.ended(tool);
         self.starter_gone(tool, pmix);
         if leave == Leave::None {

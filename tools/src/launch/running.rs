@@ -22,6 +22,7 @@ use nix::unistd::Pid;
 use super::caller::Caller;
 use super::explain;
 use super::hang::Hang;
+use super::pace::Pace;
 use super::stage::{GRACE, LINGER, ROUND, Stage};
 use super::start::Starter;
 use crate::allocation::Allocations;
@@ -39,7 +40,7 @@ use crate::strangers::Stranger;
 use crate::streams::Streams;
 use crate::threads::start_thread;
 use crate::ties::Tells;
-use crate::{children, control, family, output};
+use crate::{children, control, family, output, spawn};
 
 /// Signals of the user that end the persistent mode.
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
@@ -58,6 +59,8 @@ pub(super) struct Running {
     pub(super) condemned: VecDeque<Condemned>,
     /// Jobs whose time is limited, and when it is over.
     pub(super) limits: Vec<(Instant, u32)>,
+    /// Spawn requests that wait for their turn.
+    pub(super) spawns: Pace<spawn::Request>,
     /// Time at which the stage is over by itself.
     next: Option<Instant>,
     /// The user's limit, and when it is reached.
@@ -117,6 +120,7 @@ impl Running {
             asked: HashSet::new(),
             condemned: VecDeque::new(),
             limits: Vec::new(),
+            spawns: Pace::default(),
             next: until,
             limit,
             until,
@@ -283,7 +287,17 @@ impl Running {
             let restart = self.restarts.iter().map(|restart| restart.at).min();
             let callers = self.callers.values().filter_map(|caller| caller.next).min();
             let hang = self.hang.due.map(|(at, _)| at);
-            let times = [self.next, condemned, limit, restart, hang, pmix.deadline(), callers, self.parting];
+            let times = [
+                self.next,
+                condemned,
+                limit,
+                restart,
+                hang,
+                pmix.deadline(),
+                callers,
+                self.parting,
+                self.spawns.next(),
+            ];
             let event = match times.into_iter().flatten().min() {
                 None => happening.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(next) => happening.recv_timeout(next.saturating_duration_since(Instant::now())),
@@ -444,6 +458,7 @@ impl Running {
     fn time_passes(&mut self, now: Instant, pmix: &Pmix) {
         pmix.expire(now);
         self.restart(now, pmix);
+        self.spawn_what_is_due(now, pmix);
         self.explain_what_is_due(now, pmix);
         while self.condemned.front().is_some_and(|condemned| condemned.at <= now) {
             let Some(condemned) = self.condemned.pop_front() else { break };

@@ -3,7 +3,7 @@ use std::io;
 use std::time::Instant;
 
 use instanton::data::{Nspace, Proc, Rank, Status};
-use instanton::internal::sys::exec_stop;
+use instanton::internal::sys::{exec_stop, process};
 use instanton::launch::programs;
 use nix::sys::signal::Signal;
 
@@ -16,9 +16,34 @@ use crate::server::Pmix;
 use crate::spawn;
 
 impl Running {
-    /// Serves a spawn request: launches its job, or answers why not.
-    pub(super) fn spawn(&mut self, mut request: spawn::Request, pmix: &Pmix) {
+    /// Serves a spawn request, now or when its turn has come.
+    pub(super) fn spawn(&mut self, request: spawn::Request, pmix: &Pmix) {
+        let (parent, made) = (request.parent.clone(), request.made);
+        if let Some(request) = self.spawns.come(&parent, request, made, Instant::now()) {
+            self.spawn_now(request, pmix);
+        }
+    }
+
+    /// Serves spawn requests whose turn has come.
+    pub(super) fn spawn_what_is_due(&mut self, now: Instant, pmix: &Pmix) {
+        while let Some(request) = self.spawns.due(now) {
+            self.spawn_now(request, pmix);
+        }
+    }
+
+    /// A process is gone: nobody wants the jobs that it has asked for and that have not begun.
+    pub(super) fn spawns_for_nobody(&mut self, proc: &Proc) {
+        for request in self.spawns.gone(proc) {
+            request.done.complete(Err(Status::ERR_UNREACH));
+        }
+    }
+
+    /// Launches the job of a request, or answers why not.
+    fn spawn_now(&mut self, mut request: spawn::Request, pmix: &Pmix) {
+        let begin = process::thread_time();
         let result = self.try_spawn(&mut request, pmix);
+        let took = process::thread_time().saturating_sub(begin);
+        self.spawns.answered(&request.parent, took, Instant::now());
         request.done.complete(result);
     }
 

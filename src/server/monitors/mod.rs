@@ -5,8 +5,9 @@
 //! that the process has sent, or a change of a file that it writes ([`file`]). When as many periods in a row as it may
 //! miss have brought none, the event that it has named is raised in its name. The alarm of a heartbeat is raised again
 //! only after the process was alive meanwhile; that of a file ends the monitor. A monitor ends with its connection and
-//! when it is taken back: a process that finalizes or dies stops no more. Monitors of other kinds are the host's, and all
-//! are where the server is not to monitor anybody (`PMIX_SERVER_ENABLE_MONITORING`), or lives in the process of its only client: what stops that process would stop its monitors.
+//! when it is taken back: a process that finalizes or dies stops no more. Monitors of other kinds are the host's. All are
+//! where the server is not to monitor anybody (`PMIX_SERVER_ENABLE_MONITORING`), or lives in the process of its only
+//! client: what stops that process would stop its monitors.
 use std::collections::BTreeMap;
 
 use super::ctx::Ctx;

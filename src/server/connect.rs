@@ -126,7 +126,8 @@ impl Connections {
         id: TrackerId,
         result: Result<(), Status>,
     ) {
-        // An answer that comes after a time limit or the end of a job connects nobody.
+        // An answer that comes after the end of a job connects nobody. One that comes after the time limit does, because
+        // others have it too.
         let Some(tracker) = collectives.completed(id) else { return };
         let signature = &tracker.signature;
         // An attribute that is required, and not served by the library, only the host can serve.
@@ -168,6 +169,7 @@ mod tests {
     use crate::data::Rank;
     use crate::message::Reply;
     use crate::server::NoHost;
+    use crate::server::collective::Step;
     use crate::server::ctx::testing::{self, proc};
 
     #[test]
@@ -206,5 +208,25 @@ mod tests {
         assert!(!bind(&connections, &a, &c) && connections.are_connected(&signature));
         connections.job_over(&b.nspace);
         assert!(connections.connected.is_empty() && connections.spawned.is_empty());
+    }
+
+    #[test]
+    fn who_has_not_waited_for_the_host_is_connected_as_the_host_then_says() {
+        for (result, is_connected) in [(Ok(()), true), (Err(Status::ERR_PARTIAL_SUCCESS), false)] {
+            let (mut test, mut jobs) = (testing::ctx(NoHost), Jobs::default());
+            let (mut connections, mut collectives) = (Connections::default(), Collectives::default());
+            let procs = [proc("own", 0), proc("other", 0)];
+            jobs.add(&procs[0].nspace, 1, &[Rank(0)]);
+            let peer = test.connect(&procs[0]);
+            let (caller, info) = (test.request(peer), [Info::new(crate::data::keys::TIMEOUT, 1u32)]);
+            let (cx, named) = (&mut test.cx, (&procs[..], &info[..]));
+            connections.arrive(cx, &mut jobs, &mut collectives, caller, &procs[0], Operation::Connect, named);
+            let Some(Step::Complete(_, id)) = collectives.next_step() else { panic!("all of this node have come") };
+            collectives.expired(&mut test.cx, &mut jobs, id);
+            assert_eq!(test.replies(), [(caller, Reply::Done(Status::ERR_TIMEOUT))]);
+            connections.answered(&mut test.cx, &mut jobs, &mut collectives, id, result);
+            assert_eq!((connections.bind(&procs[0].nspace, &procs[1].nspace), test.replies()), (is_connected, vec![]));
+            assert!(collectives.under_way().next().is_none());
+        }
     }
 }

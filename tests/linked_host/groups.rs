@@ -332,6 +332,47 @@ fn handlers_decide_whether_the_rest_goes_on() {
 }
 
 #[test]
+fn handlers_decide_on_other_nodes_too_whose_processes_have_all_come() {
+    let cluster = Cluster::new(3);
+    let job = cluster.job("job", &[0, 0, 1, 2]);
+    let (clients, all) = ([0, 2, 3].map(|rank| client(&job, rank)), procs(&job, 4));
+    let rank = death::Victim::start(&cluster.server(0), &job.proc(1), "stay");
+    rank.kill();
+    let notify = set(keys::GROUP_NOTIFY_TERMINATION);
+    for (name, decision, made_of) in
+        [("made", vec![], (PARTIAL, vec![0, 2, 3])), ("given up", abort(), (ABORT, vec![]))]
+    {
+        let told = handle(&clients[1], &[Status::GROUP_MEMBER_FAILED], decision);
+        let calls = [2, 1, 0].map(|at: usize| {
+            let call = construct(&clients[at], name, &all, std::slice::from_ref(&notify));
+            assert!(clients[at].group_leave(&id("x"), &[]).wait().is_err(), "the server has taken the call in");
+            call
+        });
+        hears(&told, Status::GROUP_MEMBER_FAILED, &job.proc(1));
+        assert_eq!(calls.map(made), [0; 3].map(|_| made_of.clone()));
+    }
+}
+
+#[test]
+fn a_leader_that_dies_after_all_of_its_node_have_come_is_followed() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 1, 1]);
+    let (clients, all) = ([1, 2].map(|rank| client(&job, rank)), procs(&job, 3));
+    let leader = client(&job, 0);
+    let follows = handle(&clients[0], &[Status::GROUP_LEADER_FAILED], vec![set(keys::GROUP_LEADER)]);
+    let selected = handle(&clients[1], &[Status::GROUP_LEADER_SELECTED], vec![]);
+    let led = construct(&leader, "g", &all, &[set(keys::GROUP_LEADER), set(keys::GROUP_NOTIFY_TERMINATION)]);
+    let first = construct(&clients[0], "g", &all, &[]);
+    [&leader, &clients[0]].iter().for_each(|client| assert!(client.group_leave(&id("x"), &[]).wait().is_err()));
+    cluster.server(0).client_died(&job.proc(0));
+    hears(&follows, Status::GROUP_LEADER_FAILED, &job.proc(0));
+    hears(&selected, Status::GROUP_LEADER_SELECTED, &job.proc(1));
+    let second = construct(&clients[1], "g", &all, &[]);
+    assert_eq!([first, second].map(made), [(OK, vec![0, 1, 2]), (OK, vec![0, 1, 2])]);
+    assert!(led.end().is_err());
+}
+
+#[test]
 fn who_leads_alone_hears_of_the_dead_and_nobody_does_where_coming_is_optional() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0, 0]);

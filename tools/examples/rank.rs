@@ -7,6 +7,7 @@
 //! rank leave CODE          exit with that code after Init, without Finalize
 //! rank reborn TIMES        rank 1 dies so many times, and all meet once it comes to stay
 //! rank alone WHAT          rank 3 of 4 is gone before it comes to what the others do
+//! rank require             ask for what nobody knows wherever ranks meet, and of their output
 //! rank abort-one RANK      rank 0 has that rank ended; the others meet without it
 //! rank outlive             say which node is the first to go down, and finalize
 //! rank offer KEY RANGE      publish 17 for the session or the namespace, and wait for a line of input
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use instanton::client::{Chain, Client, Handler, Notice};
-use instanton::data::{DataRange, Info, InfoList, Proc, Rank, Scope, Status, Value, keys};
+use instanton::data::{Channels, DataRange, Info, InfoList, Proc, Rank, Scope, Status, Value, keys};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -64,6 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["find", key] => return find(&client, key),
         ["outlive"] => return outlive(&client),
         ["alone", what] => return alone(&client, what),
+        ["require"] => return require(&client),
         ["abort-one", rank] => return abort_one(&client, rank.parse()?),
         ["leave", code] => std::process::exit(code.parse()?),
         ["put", key, value] => {
@@ -161,6 +163,25 @@ fn alone(client: &Client, what: &str) -> Result<(), Box<dyn Error>> {
     };
     say(&told)?;
     client.fence(others, &[]).wait()?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// An attribute that nobody knows is required in each call, which is to say so.
+fn require(client: &Client) -> Result<(), Box<dyn Error>> {
+    let job = Proc::new(client.proc().nspace.clone(), Rank::WILDCARD);
+    let all: Vec<Proc> = (0..3).map(|rank| Proc { rank: Rank(rank), ..job.clone() }).collect();
+    let (group, required) = (instanton::data::Nspace::new("g")?, [Info::new("site.unknown", true).required()]);
+    let handler = Arc::new(|_: instanton::client::Output| ());
+    client.connect_to(&all, &[]).wait()?;
+    let plain = |what: &str, result: Result<(), instanton::client::Error>| {
+        say(&format!("{what}: {}", result.map_or_else(|error| error.status(), |()| Status::SUCCESS)))
+    };
+    plain("connect", client.connect_to(&all[..], &required).wait())?;
+    plain("disconnect", client.disconnect_from(&all, &required).wait())?;
+    plain("fence", client.fence(&all, &required).wait())?;
+    plain("group", client.group_construct(&group, &all, &required).wait().map(drop))?;
+    plain("pull", client.iof_pull(&[job], Channels::STDOUT, &required, handler).wait().map(drop))?;
     client.finalize(&[])?;
     Ok(())
 }

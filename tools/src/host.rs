@@ -60,6 +60,34 @@ pub const SUPPORTED: [(&str, &str); 13] = [
     ("group", "PMIX_GROUP_ASSIGN_CONTEXT_ID"),
 ];
 
+/// Directives of a pull of output that the library or this host looks at.
+const OF_PULLS: [&str; 18] = [
+    keys::IOF_BUFFERING_SIZE,
+    keys::IOF_BUFFERING_TIME,
+    keys::IOF_CACHE_SIZE,
+    keys::IOF_COPY,
+    keys::IOF_DROP_NEWEST,
+    keys::IOF_DROP_OLDEST,
+    keys::IOF_LOCAL_OUTPUT,
+    keys::IOF_OUTPUT_RAW,
+    keys::IOF_RANK_OUTPUT,
+    keys::IOF_REDIRECT,
+    keys::IOF_STOP,
+    keys::IOF_TAG_DETAILED_OUTPUT,
+    keys::IOF_TAG_FULLNAME_OUTPUT,
+    keys::IOF_TAG_OUTPUT,
+    keys::IOF_TIMESTAMP_OUTPUT,
+    keys::IOF_XML_OUTPUT,
+    keys::TAG_OUTPUT,
+    keys::TIMESTAMP_OUTPUT,
+];
+
+/// Refuses attributes that are required and not among those that are served.
+fn refuse_unserved(info: &[Info], served: &[&str]) -> Result<(), Status> {
+    let is_unserved = |info: &Info| info.is_required() && !served.iter().any(|key| info.key == *key);
+    if info.iter().any(is_unserved) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+}
+
 /// The host.
 pub struct Launcher {
     /// Prefix of the names of all jobs of the run.
@@ -167,11 +195,13 @@ impl Host for Launcher {
     }
 
     /// All live here; but they share a fate from now on.
-    fn connect(&self, procs: &[Proc], _: &[Info], _: Completion<()>) -> Accepted {
+    fn connect(&self, procs: &[Proc], info: &[Info], _: Completion<()>) -> Accepted {
+        refuse_unserved(info, &[])?;
         self.tell(Event::Connected(procs.to_vec()))
     }
 
-    fn disconnect(&self, procs: &[Proc], _: &[Info], _: Completion<()>) -> Accepted {
+    fn disconnect(&self, procs: &[Proc], info: &[Info], _: Completion<()>) -> Accepted {
+        refuse_unserved(info, &[])?;
         self.tell(Event::Disconnected(procs.to_vec()))
     }
 
@@ -266,6 +296,7 @@ impl Host for Launcher {
 
     /// Every asker is of our own user, so that none is refused; output that has not begun is forwarded when it does.
     fn iof_pull(&self, procs: &[Proc], directives: &[Info], channels: Channels, _: Completion<()>) -> Accepted {
+        refuse_unserved(directives, &OF_PULLS)?;
         self.streams.pulls.pull(procs, directives, channels);
         DONE
     }

@@ -105,6 +105,15 @@ fn nobody_waits_for_the_only_participant_of_a_node_once_it_is_gone() {
 }
 
 #[test]
+fn what_nobody_serves_is_refused_where_it_is_required() {
+    let calls = ["connect", "disconnect", "fence", "group", "pull"];
+    let told = calls.map(|call| [(); 3].map(|()| format!("{call}: PMIX_ERR_NOT_SUPPORTED"))).concat();
+    for nodes in 1..3 {
+        assert_prints(&rank(&["require"], nodes, 3), &told.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn a_node_that_is_killed_ends_its_ranks_and_the_job() {
     let mut job = Job::start(["--nodes", "3", "-n", "3", "sh", "-c", "echo $$ $PPID; exec sleep 1000"], Stdio::null());
     let lines: Vec<Vec<Pid>> = (0..3).map(|_| numbers(&job.line())).collect();

@@ -48,7 +48,7 @@ pub fn fail(cx: &mut Ctx, jobs: &Jobs, tracker: &mut Tracker, status: Status, wh
 
 /// Has the room of groups forget what it keeps for a tracker.
 fn over(cx: &mut Ctx, tracker: &Tracker) {
-    if matches!(tracker.signature.operation(), Operation::Construct(_) | Operation::Destruct(_)) {
+    if tracker.is_of_group() {
         cx.effect(Effect::TrackerOver(tracker.id));
     }
 }

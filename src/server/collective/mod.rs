@@ -469,11 +469,23 @@ impl Collectives {
         self.change(cx, jobs, group, waits, |cx, tracker| {
             let ends = matches!(tracker.signature.operation(), Operation::Destruct(_));
             if ends || tracker.on_loss != OnLoss::Fail {
-                tracker.excused.insert(proc.clone());
+                tracker.excused.extend(jobs.runs_here(proc).then(|| proc.clone()));
+                tracker.left.insert(proc.clone());
+                tracker.count(jobs);
             } else if tracker.failed.is_none() {
                 complete::fail(cx, jobs, tracker, Status::GROUP_LEFT, &format!("{proc} has left the group"));
             }
         });
+    }
+
+    /// The signature of the collective that a member of a group means who names it after others have left: of that which
+    /// is under way and goes on without these.
+    pub fn meant(&self, jobs: &Jobs, group: &Nspace, proc: &Proc, named: Signature) -> Signature {
+        let is_it = |tracker: &&Tracker| {
+            let goes_on = tracker.failed.is_none() && !tracker.left.is_empty() && tracker.waits_for(proc);
+            goes_on && named.is_without(jobs, &tracker.signature, &tracker.left)
+        };
+        self.gathering(group).find(is_it).map_or(named.clone(), |tracker| tracker.signature.clone())
     }
 
     /// Has this node's part of a signature fail, because nobody is left here.
@@ -499,7 +511,7 @@ impl Collectives {
     /// A namespace or a process of it was registered: participants may run here that were not known before.
     pub fn job_changed(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
         let involved = |tracker: &Tracker| tracker.signature.involves(nspace);
-        self.change(cx, jobs, nspace, involved, |_, tracker| tracker.local = tracker.signature.local_count(jobs));
+        self.change(cx, jobs, nspace, involved, |_, tracker| tracker.count(jobs));
     }
 
     /// A namespace is deregistered, and every collective with it is over.
@@ -546,6 +558,12 @@ impl Collectives {
             if tracker.on_loss == OnLoss::Optional && !std::mem::replace(&mut tracker.is_late, true) {
                 // Another node may be about to go on without those that have not come there.
                 tracker.limit = Some(cx.timers.set(cx.now() + FOR_THE_HOST, Deadline::Collective(id)));
+                return;
+            }
+            if matches!(tracker.signature.operation(), Operation::Connect | Operation::Disconnect) {
+                // Who waits is told now. The host has this node's part, and others may go on with it: its answer says
+                // whether the processes are connected.
+                complete::tell(cx, tracker, &Reply::Done(Status::ERR_TIMEOUT));
                 return;
             }
             if tracker.is_preparing {

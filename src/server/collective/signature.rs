@@ -168,6 +168,15 @@ impl Signature {
         }
         let mut sets: BTreeMap<&Nspace, Option<BTreeSet<Rank>>> = BTreeMap::new();
         let mut local = BTreeSet::new();
+        if procs.iter().any(|proc| proc.nspace.is_empty()) {
+            return Err(BadSignature::Wrong(Status::ERR_BAD_PARAM));
+        }
+        // Whatever a namespace turns out to be that is not known yet, it has no caller of another one in it.
+        let names_caller =
+            |Proc { nspace, rank }: &Proc| *nspace == caller.nspace && (*rank == caller.rank || !rank.is_process());
+        if fences && !procs.iter().any(names_caller) {
+            return Err(BadSignature::Wrong(Status::ERR_NOT_A_MEMBER));
+        }
         for Proc { nspace, rank } in procs {
             let store = jobs.store(nspace);
             // The host of a single client knows jobs that this server has not heard of.
@@ -237,6 +246,29 @@ impl Signature {
         LocalCount { here, elsewhere }
     }
 
+    /// Returns whether others run on other nodes than these, some of whom have `left`.
+    pub fn is_elsewhere_without(&self, jobs: &Jobs, left: &BTreeSet<Proc>) -> bool {
+        let stays = |nspace: &Nspace, rank: Rank| !left.contains(&Proc::new(nspace.clone(), rank));
+        self.0.sets.iter().any(|(nspace, ranks)| match (jobs.get(nspace), ranks_of(jobs, nspace, ranks)) {
+            (Some(job), Some(ranks)) => ranks.into_iter().any(|rank| !job.is_local(rank) && stays(nspace, rank)),
+            _ => true,
+        })
+    }
+
+    /// Returns whether another signature names the same processes for the same purpose but those that have `left`.
+    pub fn is_without(&self, jobs: &Jobs, whole: &Signature, left: &BTreeSet<Proc>) -> bool {
+        let each = |signature: &Signature| {
+            let of = |(nspace, ranks): (&Nspace, &Ranks)| {
+                let ranks = ranks_of(jobs, nspace, ranks)?;
+                Some(ranks.into_iter().map(|rank| Proc::new(nspace.clone(), rank)).collect::<Vec<_>>())
+            };
+            Some(signature.0.sets.iter().map(of).collect::<Option<Vec<_>>>()?.concat())
+        };
+        let Some((named, mut all)) = each(self).zip(each(whole)) else { return false };
+        all.retain(|proc| !left.contains(proc));
+        self.operation() == whole.operation() && named == all
+    }
+
     /// Lists participants that run here, as far as they can be named, and for which `wanted` holds.
     pub fn local_procs(&self, jobs: &Jobs, wanted: impl Fn(&Proc, &Job) -> bool) -> Vec<Proc> {
         let mut out = Vec::new();
@@ -265,5 +297,13 @@ impl Signature {
         }
         out.retain(|proc| self.contains(proc));
         out
+    }
+}
+
+/// The ranks of a namespace that take part, where they are known.
+fn ranks_of(jobs: &Jobs, nspace: &Nspace, ranks: &Ranks) -> Option<Vec<Rank>> {
+    match ranks {
+        Ranks::Some(ranks) => Some(ranks.clone()),
+        Ranks::All => Some((0..jobs.store(nspace)?.size()?).map(Rank).collect()),
     }
 }

@@ -256,3 +256,27 @@ fn a_tracker_ends_with_the_first_of_the_limits_of_those_who_have_come() {
     assert!(matches!(expired[..], [Deadline::Collective(_)]), "{expired:?}");
     assert!(server.test.advance(Duration::from_secs(60)).is_empty(), "the later limit is given up");
 }
+
+#[test]
+fn a_member_that_leaves_on_another_node_takes_no_place_of_those_here_who_then_leave_it_out() {
+    let mut server = Server::new(4);
+    let group = Nspace::new("g").unwrap();
+    let arrive = |server: &mut Server, rank: u32, named: &[u32]| {
+        let Server { test, jobs, collectives, peers } = server;
+        let (proc, caller) = (proc("job", rank), test.request(peers[rank as usize]));
+        let named: Vec<Proc> = named.iter().map(|rank| testing::proc("job", *rank)).collect();
+        let signature = Signature::of(jobs, &proc, Operation::Fence, &named).unwrap();
+        let signature = collectives.meant(jobs, &group, &proc, signature);
+        let waiter = Waiter { caller, seen: None };
+        let arrival = Arrival { proc: &proc, waiter, info: &[], until: None, group: Some(group.clone()) };
+        collectives.arrive(&mut test.cx, jobs, &signature, arrival, |_| Some(OnLoss::Excuse));
+    };
+    (0..2).for_each(|rank| arrive(&mut server, rank, &[0, 1, 2, 3]));
+    server.collectives.leave(&mut server.test.cx, &server.jobs, &group, &proc("job", 3));
+    assert!(server.collectives.next_step().is_none(), "one of this node has not come");
+    arrive(&mut server, 2, &[0, 1, 2]);
+    let id = server.complete();
+    assert!(!server.collectives.completed(id).unwrap().local.elsewhere, "nobody else is left");
+    server.finish(id);
+    assert_eq!(server.replies().len(), 3);
+}

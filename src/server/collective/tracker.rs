@@ -38,6 +38,8 @@ pub struct Tracker {
     pub on_loss: OnLoss,
     /// Participants of this node that will not arrive, and need not.
     pub excused: BTreeSet<Proc>,
+    /// Members of its group that have left it meanwhile, on any node, without whom the others go on.
+    pub left: BTreeSet<Proc>,
     /// True if its room has something to decide before it may complete.
     pub held: bool,
     /// The status it has failed with, while latecomers are still to hear of it.
@@ -96,6 +98,7 @@ impl Tracker {
             arrived: Arrived::default(),
             on_loss: OnLoss::Fail,
             excused: BTreeSet::new(),
+            left: BTreeSet::new(),
             held: false,
             failed: None,
             gone: Vec::new(),
@@ -121,10 +124,20 @@ impl Tracker {
     }
 
     /// Attributes for the host. The library keeps the time itself, because two clocks would race. Nor does the host see groups
-    /// where no group is meant.
+    /// where no group is meant; of a fence it hears which one was, because its members may leave meanwhile.
     pub fn info_for_host(&self) -> Vec<Info> {
-        let ours = [keys::TIMEOUT, keys::GROUP_ID, keys::GROUP_INFO];
-        self.info.iter().filter(|info| !ours.iter().any(|key| info.key == *key)).cloned().collect()
+        let ours = [keys::TIMEOUT, keys::GROUP_INFO];
+        let of_group = *self.signature.operation() == Operation::Fence && self.group.is_some();
+        let is_ours = |info: &Info| ours.iter().any(|key| info.key == *key) || info.key == keys::GROUP_ID && !of_group;
+        self.info.iter().filter(|info| !is_ours(info)).cloned().collect()
+    }
+
+    /// Counts its participants, of whom some may have left or not be known yet.
+    pub fn count(&mut self, jobs: &Jobs) {
+        self.local = self.signature.local_count(jobs);
+        if !self.left.is_empty() {
+            self.local.elsewhere = self.signature.is_elsewhere_without(jobs, &self.left);
+        }
     }
 
     /// Returns whether every participant of this node has arrived or is excused, and nothing is to be decided.
@@ -135,6 +148,11 @@ impl Tracker {
     /// Returns whether it constructs the group of that name.
     pub fn constructs(&self, id: &Nspace) -> bool {
         matches!(self.signature.operation(), Operation::Construct(of) if of == id)
+    }
+
+    /// Returns whether it constructs or destructs a group.
+    pub fn is_of_group(&self) -> bool {
+        matches!(self.signature.operation(), Operation::Construct(_) | Operation::Destruct(_))
     }
 
     /// The names that it has to do with: namespaces of its participants, and its group.

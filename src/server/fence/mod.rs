@@ -37,6 +37,9 @@ const MAX_EMPTY: u32 = 1024;
 /// Attributes of a fence that the library serves itself.
 const SERVED: [&str; 3] = [keys::COLLECT_DATA, keys::TIMEOUT, keys::COLLECT_GENERATED_JOB_INFO];
 
+/// Attributes of a fence of a group that the library serves besides: the others go on without a member that is gone.
+const EXCUSES: [&str; 3] = [keys::GROUP_OPTIONAL, keys::GROUP_NOTIFY_TERMINATION, keys::GROUP_FT_COLLECTIVE];
+
 /// A request for a fence.
 #[derive(Debug)]
 pub struct Request {
@@ -106,14 +109,20 @@ impl Fences {
             Err(bad) => return bad.refuse(cx, caller, &request.proc),
         };
         let Request { waiter, proc, info, group, .. } = request;
-        if let Some(info) = info.iter().find(|info| info.is_unserved(&SERVED))
+        let signature = match &group {
+            Some(group) => collectives.meant(jobs, group, &proc, signature),
+            None => signature,
+        };
+        let of_group = if group.is_some() { &EXCUSES[..] } else { &[] };
+        let is_served = |info: &Info| SERVED.iter().chain(of_group).any(|key| info.key == *key);
+        let unserved = |info: &&Info| info.is_required() && !is_served(info);
+        if let Some(info) = info.iter().find(unserved)
             && !signature.local_count(jobs).elsewhere
         {
             trace!("{proc} requires {} of a fence", info.key);
             return cx.answer_status(caller, Err(Status::ERR_NOT_SUPPORTED));
         }
-        let excuses = [keys::GROUP_OPTIONAL, keys::GROUP_NOTIFY_TERMINATION, keys::GROUP_FT_COLLECTIVE];
-        let excuses = group.is_some() && excuses.iter().any(|key| info.is_set(key));
+        let excuses = of_group.iter().any(|key| info.is_set(key));
         let arrival = Arrival { proc: &proc, waiter, info: &info, until, group };
         collectives.arrive(cx, jobs, &signature, arrival, |_| excuses.then_some(OnLoss::Excuse));
     }

@@ -47,15 +47,27 @@ impl Bench {
     fn fence(&mut self, limit: Option<Duration>) {
         let mut info = vec![Info::new(keys::COLLECT_DATA, true)];
         info.extend(limit.map(|limit| Info::new(keys::TIMEOUT, limit.as_secs() as u32)));
-        for rank in 0..2 {
-            let proc = proc("job", rank);
-            let peer = self.test.connect(&proc);
-            let waiter = Waiter { caller: self.test.request(peer), seen: None };
-            let request = Request { waiter, proc, procs: Vec::new(), info: info.clone(), group: None };
-            self.fences.fence(&mut self.test.cx, &mut self.jobs, &mut self.collectives, request);
-        }
+        (0..2).for_each(|rank| self.arrive(rank, Vec::new(), info.clone(), None));
         let Some(Step::Complete(_, id)) = self.collectives.next_step() else { panic!("it is not complete") };
         self.fences.complete(&mut self.test.cx, &mut self.jobs, &mut self.collectives, id);
+    }
+
+    /// Has one process come to a fence.
+    fn arrive(&mut self, rank: u32, procs: Vec<Proc>, info: Vec<Info>, group: Option<&str>) {
+        let proc = proc("job", rank);
+        let peer = self.test.connect(&proc);
+        let waiter = Waiter { caller: self.test.request(peer), seen: None };
+        let group = group.map(|group| Nspace::new(group).unwrap());
+        let request = Request { waiter, proc, procs, info, group };
+        self.fences.fence(&mut self.test.cx, &mut self.jobs, &mut self.collectives, request);
+    }
+
+    /// Lets a time limit of a second pass.
+    fn expire(&mut self) {
+        for deadline in self.test.advance(Duration::from_secs(2)) {
+            let Deadline::Collective(id) = deadline else { panic!("{deadline:?}") };
+            self.collectives.expired(&mut self.test.cx, &mut self.jobs, id);
+        }
     }
 
     /// Has the thread prepare this node's part, and lets the fence go on.
@@ -135,16 +147,10 @@ fn a_limit_that_comes_meanwhile_is_told_at_once_and_the_host_is_asked_all_the_sa
     let mut bench = Bench::new();
     (0..2).for_each(|rank| bench.commit(rank, 1));
     bench.fence(Some(Duration::from_secs(1)));
-    let expire = |bench: &mut Bench, by| {
-        for deadline in bench.test.advance(by) {
-            let Deadline::Collective(id) = deadline else { panic!("{deadline:?}") };
-            bench.collectives.expired(&mut bench.test.cx, &mut bench.jobs, id);
-        }
-    };
-    expire(&mut bench, Duration::from_secs(2));
+    bench.expire();
     assert_eq!(bench.statuses(), [Status::ERR_TIMEOUT; 2]);
     bench.prepare();
-    expire(&mut bench, Duration::from_secs(1));
+    bench.expire();
     assert_eq!(bench.statuses(), []);
     assert_eq!(bench.carried().map(|ranks| ranks.len()), Some(2));
 }
@@ -157,4 +163,31 @@ fn a_job_that_begins_anew_meanwhile_has_no_part_in_it() {
     bench.jobs.add(&proc("job", 0).nspace, 3, &[Rank(0), Rank(1)]);
     bench.prepare();
     assert_eq!(bench.carried(), Some(vec![(0, vec![]), (1, vec![])]));
+}
+
+#[test]
+fn who_names_others_alone_is_told_so_at_once_whether_they_are_known_or_not() {
+    let mut bench = Bench::new();
+    let all = |nspace: &str| Proc::new(Nspace::new(nspace).unwrap(), Rank::WILDCARD);
+    bench.arrive(0, vec![all("unknown")], Vec::new(), None);
+    bench.arrive(0, vec![proc("job", 1), all("unknown")], Vec::new(), None);
+    assert_eq!(bench.statuses(), [Status::ERR_NOT_A_MEMBER; 2]);
+    bench.arrive(0, vec![proc("job", 0), all("")], Vec::new(), None);
+    assert_eq!(bench.statuses(), [Status::ERR_BAD_PARAM]);
+    // It may be registered yet.
+    bench.arrive(0, vec![proc("job", 0), all("unknown")], Vec::new(), None);
+    assert_eq!((bench.statuses(), bench.fences.early().count()), (vec![], 1));
+}
+
+#[test]
+fn attributes_of_a_group_are_served_in_its_fences_alone() {
+    for key in EXCUSES {
+        let mut bench = Bench::new();
+        let required = || vec![Info::new(key, true).required()];
+        let both = || vec![proc("job", 0), proc("job", 1)];
+        bench.arrive(0, both(), required(), None);
+        assert_eq!(bench.statuses(), [Status::ERR_NOT_SUPPORTED]);
+        bench.arrive(0, both(), required(), Some("g"));
+        assert_eq!(bench.statuses(), []);
+    }
 }

@@ -8,8 +8,8 @@
 //! A member that dies before it has arrived ends the operation for the others. With `PMIX_GROUP_OPTIONAL` or
 //! `PMIX_GROUP_FT_COLLECTIVE` the rest goes on without it, and so it does with `PMIX_GROUP_NOTIFY_TERMINATION`:
 //! there the leader, or every member where none has declared itself, is told, and the tracker is held until the
-//! handlers of those told here have voted. One of them may give the group up. When the leader itself dies, the
-//! others elect another one.
+//! handlers of those told have voted, here and on other nodes. One of them may give the group up. When the leader
+//! itself dies before the group is made, the others elect another one.
 use std::collections::BTreeMap;
 
 use super::bringing::{self, Bringing, Place};
@@ -20,6 +20,7 @@ use super::message::{self, Message};
 use super::part::{Part, added};
 use super::sharing::Sharing;
 use super::vote::Subject;
+use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Decision, Infos, Reply};
@@ -134,7 +135,7 @@ impl Constructs {
         let (Operation::Construct(group) | Operation::Destruct(group)) = &operation else { return };
         let group = group.clone();
         let signature = match Signature::of(floor.jobs, proc, operation, procs) {
-            Ok(signature) => signature,
+            Ok(signature) => floor.collectives.meant(floor.jobs, &group, proc, signature),
             Err(bad) => return bad.refuse(floor.cx, caller, proc),
         };
         let until = info.time_limit().flatten().map(|limit| floor.cx.now() + limit);
@@ -345,12 +346,15 @@ impl Constructs {
         Some((floor.collectives.take(id)?, self.parts.remove(&id)?))
     }
 
-    /// A member has died before it has arrived, and the others go on: those who want to know are told, and vote.
+    /// A member has died before it has arrived, and the others go on: those who want to know are told, and vote, here and
+    /// on other nodes.
     pub fn excused(&mut self, floor: &mut Floor<'_>, id: TrackerId, proc: &Proc) {
-        if let Some(part) = self.parts.get(&id) {
+        if let Some(part) = self.parts.get_mut(&id) {
             let everybody = || floor.jobs.each(&part.order);
             let others = part.leader.clone().map_or_else(everybody, |leader| vec![leader]);
             let others: Vec<Proc> = others.into_iter().filter(|other| other != proc).collect();
+            let elsewhere = others.iter().filter(|other| !floor.jobs.runs_here(other));
+            part.asked.insert(proc.clone(), collect_small(elsewhere.cloned()));
             let voters = floor.voters(&others, Message::MemberFailed.event());
             let vote = floor.votes.open(Subject::Construct(id), voters);
             floor.tell(&part.group, proc, others, &Message::MemberFailed, (vote, None));
@@ -360,12 +364,12 @@ impl Constructs {
 
     /// A process is dead that may lead constructions under way: the others elect another leader.
     pub fn process_gone(&mut self, floor: &mut Floor<'_>, proc: &Proc) {
-        let is_led = |id: &TrackerId| {
-            let leads = |part: &Part| part.leader.as_ref() == Some(proc) && !part.optional;
-            self.parts.get(id).is_some_and(leads) && floor.collectives.is_gathering(*id)
-        };
-        let led: Vec<TrackerId> =
-            floor.collectives.gathering(&proc.nspace).map(|tracker| tracker.id).filter(is_led).collect();
+        let leads = |part: &Part| part.leader.as_ref() == Some(proc) && !part.optional;
+        let is_led = |id: &TrackerId| self.parts.get(id).is_some_and(leads);
+        let collectives = &floor.collectives;
+        let gathering = collectives.gathering(&proc.nspace).filter(|tracker| tracker.failed.is_none());
+        let under_way = gathering.chain(collectives.complete(&proc.nspace));
+        let led: Vec<TrackerId> = under_way.map(|tracker| tracker.id).filter(is_led).collect();
         for id in led {
             let Some(part) = self.parts.get_mut(&id) else { continue };
             part.leader = None;
@@ -387,7 +391,7 @@ impl Constructs {
                 let group = part.group.clone();
                 floor.tell(&group, &dead, everybody, &Message::LeaderSelected(leader, None), (None, None));
             }
-            if part.electing.is_some() {
+            if part.electing.is_some() || part.asked.values().any(|asked| !asked.is_empty()) {
                 return;
             }
         }
@@ -409,17 +413,11 @@ impl Constructs {
         let group = part.group.clone();
         let Floor { cx, jobs, collectives, .. } = floor;
         collectives.fail_one(cx, jobs, id, Status::GROUP_CONSTRUCT_ABORT, &given_up_by(proc));
+        if floor.collectives.completed(id).is_some() {
+            // The host has this node's part; the others hear of it by the event.
+            self.finish(floor, id, &Reply::Done(Status::GROUP_CONSTRUCT_ABORT));
+        }
         floor.tell(&group, proc, others, &Message::Aborted, (None, None));
-    }
-
-    /// A member on another node has failed. Returns the vote of those here who hear of it.
-    pub fn member_failed(&mut self, floor: &mut Floor<'_>, group: &Nspace, to: &[Proc]) -> Option<u64> {
-        let voters = floor.voters(to, Message::MemberFailed.event());
-        let is_it = |tracker: &&Tracker| tracker.failed.is_none() && tracker.constructs(group);
-        let id = floor.collectives.gathering(group).find(is_it)?.id;
-        let vote = floor.votes.open(Subject::Construct(id), voters)?;
-        floor.collectives.hold(id);
-        Some(vote)
     }
 
     /// A member has given a construction up.
@@ -441,18 +439,40 @@ impl Constructs {
         }
     }
 
-    /// Another server has answered to an election for these processes; none: no other server can be asked.
-    pub fn election_heard(&mut self, floor: &mut Floor<'_>, group: &Nspace, answer: Option<(&[Proc], Option<&Proc>)>) {
-        let mut electing = trackers_of(floor, group);
-        electing.retain(|id| self.parts.get(id).is_some_and(|part| part.electing.is_some()));
-        for id in electing {
-            if let Some(election) = self.parts.get_mut(&id).and_then(|part| part.electing.as_mut()) {
-                match answer {
-                    Some((polled, candidate)) => election.hear(polled, candidate),
-                    None => election.hear_nobody(),
-                }
+    /// Another server has asked these processes about one that is `dead`; one of them may want to lead in its place.
+    pub fn heard(
+        &mut self,
+        floor: &mut Floor<'_>,
+        group: &Nspace,
+        dead: &[Proc],
+        (polled, candidate): (&[Proc], Option<&Proc>),
+    ) {
+        self.hear(floor, group, |part| {
+            if let Some(election) = part.electing.as_mut().filter(|election| election.replaces(dead)) {
+                election.hear(polled, candidate);
             }
-            self.go_on(floor, id);
+            for (_, asked) in part.asked.iter_mut().filter(|(of, _)| dead.contains(of)) {
+                asked.retain(|proc| !polled.contains(proc));
+            }
+        });
+    }
+
+    /// No other server can be asked about a dead leader, or a dead member.
+    pub fn unheard(&mut self, floor: &mut Floor<'_>, group: &Nspace) {
+        self.hear(floor, group, |part| {
+            part.electing.iter_mut().for_each(Election::hear_nobody);
+            part.asked.clear();
+        });
+    }
+
+    /// Goes on with what waits for the answers of other servers.
+    fn hear(&mut self, floor: &mut Floor<'_>, group: &Nspace, answer: impl Fn(&mut Part)) {
+        for id in trackers_of(floor, group) {
+            let waits = |part: &&mut Part| part.electing.is_some() || !part.asked.is_empty();
+            if let Some(part) = self.parts.get_mut(&id).filter(waits) {
+                answer(part);
+                self.go_on(floor, id);
+            }
         }
     }
 }

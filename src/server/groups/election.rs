@@ -23,6 +23,11 @@ impl Election {
         Election { dead: dead.clone(), candidate: None, unheard: collect_small(elsewhere) }
     }
 
+    /// Returns whether it is for one that is to follow one of these.
+    pub fn replaces(&self, dead: &[Proc]) -> bool {
+        dead.contains(&self.dead)
+    }
+
     /// Lets a process stand as leader.
     pub fn stand(&mut self, proc: Proc) {
         self.candidate.get_or_insert(proc);

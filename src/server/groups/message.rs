@@ -12,7 +12,7 @@
 //! | `GROUP_MEMBER_FAILED` | `MemberFailed` | the dead member's server | the leader, or everybody |
 //! | `PROC_TERMINATED` | `GuestLost` | the leader's server | a leader that counts answers itself |
 //! | `GROUP_LEADER_FAILED` | `LeaderFailed` | the dead leader's server | everybody: an election is called |
-//! | `GROUP_LEADER_SELECTED`, with [`POLLED`] | `Polled` | every other server | the dead leader, and so its server |
+//! | `GROUP_LEADER_SELECTED`, with [`POLLED`] | `Polled` | every other server | the dead leader or member, and so its server |
 //! | `GROUP_LEADER_SELECTED` | `LeaderSelected` | the dead leader's server | everybody |
 //! | `GROUP_LEFT` | `Left` | a member | the others |
 use crate::data::{DataArray, DataRange, DataType, Info, InfoList, Nspace, Proc, Status, Value, keys};

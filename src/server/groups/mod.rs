@@ -151,7 +151,12 @@ impl Groups {
                     match subject {
                         Subject::Construct(id) => constructs.voted(floor, id, &proc, &decision),
                         Subject::Invitation(number) => invitations.voted(floor, number, &proc, &decision),
-                        Subject::Poll(id) => polls.voted(floor, &id, &proc, &decision),
+                        Subject::Poll(id, dead) => {
+                            polls.voted(floor, (&id, &dead), &proc, &decision);
+                            if decision.abort {
+                                constructs.aborted(floor, &proc, &id);
+                            }
+                        }
                     }
                 }
                 floor.cx.answer_status(caller, Ok(()));
@@ -343,12 +348,14 @@ impl Groups {
                 invitations.completed(floor, &id, &membership, None);
                 None
             }
-            Message::LeaderFailed => polls.call(floor, &id, source, &range()),
-            Message::MemberFailed => constructs.member_failed(floor, &id, &range()),
+            Message::LeaderFailed => polls.call(floor, &id, source, (&range(), event.status)),
+            // Nobody decides about a group that is made.
+            Message::MemberFailed if floor.registry.get(&id).is_some() => None,
+            Message::MemberFailed => polls.call(floor, &id, source, (&range(), event.status)),
             Message::Polled(polled, candidate) => {
-                let answer = Some((polled.as_slice(), candidate.as_ref()));
-                constructs.election_heard(floor, &id, answer);
-                invitations.election_heard(floor, &id, answer);
+                let answer = (polled.as_slice(), candidate.as_ref());
+                constructs.heard(floor, &id, &range(), answer);
+                invitations.election_heard(floor, &id, Some(answer));
                 None
             }
             Message::LeaderSelected(Some(leader), handover) => {
@@ -382,9 +389,10 @@ impl Groups {
         match event {
             Status::GROUP_INVITED => self.invitations.give_up(floor, id, failure),
             Status::GROUP_LEADER_FAILED => {
-                self.constructs.election_heard(floor, id, None);
+                self.constructs.unheard(floor, id);
                 self.invitations.election_heard(floor, id, None);
             }
+            Status::GROUP_MEMBER_FAILED => self.constructs.unheard(floor, id),
             _ => {}
         }
     }
@@ -413,7 +421,7 @@ impl Groups {
             match subject {
                 Subject::Construct(id) => constructs.go_on(floor, id),
                 Subject::Invitation(number) => invitations.undecided(floor, number),
-                Subject::Poll(id) => polls.go_on(floor, &id),
+                Subject::Poll(id, dead) => polls.go_on(floor, &id, &dead),
             }
         }
     }

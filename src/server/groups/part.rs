@@ -1,5 +1,5 @@
 //! The group's part of a collective that makes or ends it: what its participants bring.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::election::Election;
@@ -29,6 +29,9 @@ pub struct Part {
     pub final_orders: BTreeMap<Proc, Vec<Proc>>,
     /// The election of a leader, while one is under way.
     pub electing: Option<Election>,
+    /// Processes of other nodes that may give the group up because of a dead member, and have not been heard; by that
+    /// member.
+    pub asked: BTreeMap<Proc, BTreeSet<Proc>>,
 }
 
 impl Part {
@@ -48,6 +51,7 @@ impl Part {
             given: BTreeMap::new(),
             final_orders: BTreeMap::new(),
             electing: None,
+            asked: BTreeMap::new(),
         }
     }
 

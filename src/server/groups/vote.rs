@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::collect_small::collect_small;
-use crate::data::Nspace;
+use crate::data::{Nspace, Proc};
 use crate::message::door::PeerId;
 use crate::server::ctx::ticket::TrackerId;
 
@@ -17,8 +17,8 @@ pub enum Subject {
     Construct(TrackerId),
     /// An invitation, by its number.
     Invitation(u64),
-    /// A poll for an election on another node, by the group.
-    Poll(Nspace),
+    /// A poll for a server on another node, by the group and the dead process.
+    Poll(Nspace, Proc),
 }
 
 #[derive(Debug)]
@@ -123,7 +123,8 @@ mod tests {
     #[test]
     fn a_connection_that_is_gone_decides_nothing() {
         let (mut votes, construct) = (Votes::default(), Subject::Construct(TrackerId(4)));
-        let poll = Subject::Poll(Nspace::new("g").unwrap());
+        let group = Nspace::new("g").unwrap();
+        let poll = Subject::Poll(group.clone(), Proc::new(group, crate::data::Rank(0)));
         votes.open(construct.clone(), [peer(1), peer(2)]);
         votes.open(poll.clone(), [peer(1)]);
         assert_eq!(votes.withdraw(peer(1)), BTreeSet::from([construct.clone(), poll.clone()]));

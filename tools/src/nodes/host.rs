@@ -129,6 +129,7 @@ impl Host for NodeHost {
         info: &[Info],
         done: Completion<()>,
     ) -> Accepted {
+        self.hub.hear(status, source, info);
         let call = || Call::Event { status, source: source.clone(), range, infos: info.to_vec() };
         self.hub.tell_but(self.node, call);
         if self.node != OWN

@@ -322,6 +322,20 @@ impl Hub {
         lock(&self.state).census.by_rank(procs)
     }
 
+    /// A server has raised an event, which may be about a group.
+    pub(super) fn hear(&self, status: Status, source: &Proc, info: &[Info]) {
+        let Some(group) = group_of(info) else { return };
+        self.with(|State { census, meetings }| match status {
+            Status::GROUP_LEFT => meetings.leave(&group, source, census),
+            Status::GROUP_CONSTRUCT_ABORT => meetings.give_up(&group, source, census),
+            Status::GROUP_CONSTRUCT_COMPLETE => {
+                meetings.made(&group);
+                Answers::new()
+            }
+            _ => Answers::new(),
+        });
+    }
+
     /// A node comes to a meeting of the nodes of these processes.
     pub(super) fn meet(
         &self,
@@ -339,15 +353,20 @@ impl Hub {
             failed: info.find(keys::LOCAL_COLLECTIVE_STATUS).and_then(|info| info.value.as_status()),
             refused: info.iter().any(is_unserved).then_some(Status::ERR_NOT_SUPPORTED),
             excuses: EXCUSES.iter().any(|key| info.is_set(key)),
+            group: match &kind {
+                Kind::Group(_, group) => Some(group.clone()),
+                _ => group_of(info),
+            },
             notifies: info.is_set(keys::GROUP_NOTIFY_TERMINATION) && !info.is_set(keys::GROUP_OPTIONAL),
         };
-        self.with(|State { census, meetings }| {
-            // Tools have no node but that at which they ask.
-            let nodes = census.nodes_of(procs).unwrap_or_else(|| [node].into());
-            meetings.come((kind, procs), nodes, census, (node, part, answer))
-        });
+        self.with(|State { census, meetings }| meetings.come((kind, procs), census, (node, part, answer)));
         Ok(Answer::Later)
     }
+}
+
+/// The group that attributes name.
+fn group_of(info: &[Info]) -> Option<Nspace> {
+    Nspace::new(info.find(keys::GROUP_ID)?.value.as_text()?).ok()
 }
 
 /// Starts the process of a node. It dies with the launcher.

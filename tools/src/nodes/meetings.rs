@@ -9,6 +9,10 @@
 //! A node that has not come, and on which nobody is left of those who take part, is *absent*: nobody waits for it. It
 //! ends the meeting like a part that has failed, unless the others want to go on without members that are gone
 //! ([`Part::excuses`]). What comes from it later all the same is a part that was on its way.
+//!
+//! Events of groups pass the hub as well. A member that has left its group is named no more by those who meet in the
+//! group's name from then on, so meetings with it are known by the others from then on. The construction of a group that
+//! one of its processes gives up is over for all.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use instanton::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
@@ -41,6 +45,8 @@ pub struct Part {
     pub excuses: bool,
     /// True if they are to hear of these.
     pub notifies: bool,
+    /// The group that it is about.
+    pub group: Option<Nspace>,
 }
 
 /// Contributions of all.
@@ -79,6 +85,7 @@ type Key = (Kind, Vec<Proc>);
 struct Meeting {
     nodes: BTreeSet<usize>,
     come: BTreeSet<usize>,
+    group: Option<Nspace>,
     /// Nodes that are absent, with their processes.
     absent: BTreeMap<usize, Vec<Proc>>,
     excuses: bool,
@@ -100,6 +107,8 @@ pub struct Meetings {
     /// Nodes that were absent from meetings that are over.
     missed: HashMap<Key, BTreeSet<usize>>,
     failed: Vec<MembersFailed>,
+    /// Members that have left their groups.
+    left: HashMap<Nspace, BTreeSet<Proc>>,
     last_context: usize,
 }
 
@@ -118,15 +127,22 @@ impl Kind {
 }
 
 impl Meetings {
-    /// A node comes to a meeting of processes that run on these nodes.
+    /// A node comes to a meeting of processes.
     pub fn come(
         &mut self,
         (kind, procs): (Kind, &[Proc]),
-        nodes: BTreeSet<usize>,
         census: &Census,
         (node, part, answer): (usize, Part, Answer),
     ) -> Answers {
-        let key = (kind, procs.to_vec());
+        if let Kind::Group(GROUP_CONSTRUCT, group) = &kind {
+            self.left.remove(group);
+        }
+        let left = part.group.as_ref().and_then(|group| self.left.get(group));
+        let left = left.filter(|_| part.excuses || kind.ends_group());
+        let procs = left.map_or_else(|| procs.to_vec(), |left| without(census, procs, |proc| left.contains(proc)));
+        // Tools have no node but that at which they ask.
+        let nodes = census.nodes_of(&procs).unwrap_or_else(|| [node].into());
+        let key = (kind, procs);
         let is_late = self.missed.get(&key).is_some_and(|missed| missed.contains(&node));
         let queue = self.open.entry(key.clone()).or_default();
         let at = match queue.iter().position(|meeting| !meeting.come.contains(&node)) {
@@ -137,7 +153,7 @@ impl Meetings {
                 return vec![(answer, Err(status))];
             }
             None => {
-                queue.push(Meeting { nodes, ..Meeting::default() });
+                queue.push(Meeting { nodes, group: part.group, ..Meeting::default() });
                 queue.len() - 1
             }
         };
@@ -174,6 +190,49 @@ impl Meetings {
         answers
     }
 
+    /// A member has left a group. Meetings of the group go on without it where that is wanted, under the name of the
+    /// others; those fail that still wait for its node.
+    pub fn leave(&mut self, group: &Nspace, proc: &Proc, census: &Census) -> Answers {
+        self.left.entry(group.clone()).or_default().insert(proc.clone());
+        let node = census.nodes_of(std::slice::from_ref(proc)).and_then(|nodes| nodes.first().copied());
+        let concerned = |(_, procs): &Key, queue: &mut Vec<Meeting>| {
+            let is_of_group = |meeting: &Meeting| meeting.group.as_ref() == Some(group);
+            queue.iter().any(is_of_group) && census.by_rank(procs).contains(proc)
+        };
+        let concerned: Vec<(Key, Vec<Meeting>)> = self.open.extract_if(concerned).collect();
+        for (key, queue) in concerned {
+            let procs = without(census, &key.1, |other| other == proc);
+            for mut meeting in queue {
+                let is_of_group = meeting.group.as_ref() == Some(group);
+                let goes_on = is_of_group && (meeting.excuses || key.0.ends_group());
+                if goes_on {
+                    meeting.nodes = census.nodes_of(&procs).unwrap_or_default();
+                } else if let Some(node) = node.filter(|node| is_of_group && !meeting.come.contains(node)) {
+                    meeting.failed.get_or_insert(Status::GROUP_LEFT);
+                    meeting.absent.insert(node, vec![proc.clone()]);
+                }
+                let named = if goes_on { procs.clone() } else { key.1.clone() };
+                self.open.entry((key.0.clone(), named)).or_default().push(meeting);
+            }
+        }
+        self.count(census)
+    }
+
+    /// A process gives up the construction of a group that it was to be in.
+    pub fn give_up(&mut self, group: &Nspace, proc: &Proc, census: &Census) -> Answers {
+        let constructs = Kind::Group(GROUP_CONSTRUCT, group.clone());
+        let given_up = |key: &Key| key.0 == constructs && census.by_rank(&key.1).contains(proc);
+        for (_, queue) in self.open.iter_mut().filter(|(key, _)| given_up(key)) {
+            queue.iter_mut().for_each(|meeting| _ = meeting.failed.get_or_insert(Status::GROUP_CONSTRUCT_ABORT));
+        }
+        self.count(census)
+    }
+
+    /// A group was made by invitation.
+    pub fn made(&mut self, group: &Nspace) {
+        self.left.remove(group);
+    }
+
     /// Takes the members of groups that are found to be gone.
     pub fn take_failed(&mut self) -> Vec<MembersFailed> {
         std::mem::take(&mut self.failed)
@@ -183,6 +242,10 @@ impl Meetings {
     pub fn forget(&mut self, nspace: &Nspace) -> Answers {
         let involves = |(_, procs): &Key| procs.iter().any(|proc| proc.nspace == *nspace);
         self.missed.retain(|key, _| !involves(key));
+        self.left.retain(|_, left| {
+            left.retain(|proc| proc.nspace != *nspace);
+            !left.is_empty()
+        });
         let over = self.open.extract_if(|key, _| involves(key));
         let waiting = over.flat_map(|(_, queue)| queue).flat_map(|meeting| {
             meeting.waiting.into_iter().chain(meeting.failures.into_iter().map(|(_, answer)| answer))
@@ -219,6 +282,9 @@ impl Meetings {
     fn close(&mut self, key: &Key) {
         let Some(queue) = self.open.get_mut(key) else { return };
         for meeting in queue.extract_if(.., |meeting| meeting.have_all_come()) {
+            if let (Kind::Group(GROUP_DESTRUCT, group), None) = (&key.0, meeting.failed) {
+                self.left.remove(group);
+            }
             if !meeting.absent.is_empty() {
                 self.missed.entry(key.clone()).or_default().extend(meeting.absent.into_keys());
             }
@@ -227,6 +293,11 @@ impl Meetings {
             self.open.remove(key);
         }
     }
+}
+
+/// Processes by their ranks, without some.
+fn without(census: &Census, procs: &[Proc], is_out: impl Fn(&Proc) -> bool) -> Vec<Proc> {
+    census.by_rank(procs).into_iter().filter(|proc| !is_out(proc)).collect()
 }
 
 impl Meeting {
@@ -302,8 +373,7 @@ mod tests {
         fn come_to(&mut self, kind: Kind, node: usize, part: Part) -> Vec<(usize, Result<Met, Status>)> {
             let said = self.said.clone();
             let answer: Answer = Box::new(move |result| said.send((node, result)).unwrap());
-            let nodes = self.census.nodes_of(&all()).unwrap();
-            let answers = self.meetings.come((kind, &all()), nodes, &self.census, (node, part, answer));
+            let answers = self.meetings.come((kind, &all()), &self.census, (node, part, answer));
             self.give(answers)
         }
 
@@ -446,6 +516,46 @@ mod tests {
         let told = test.come_to(Kind::Fence, 1, Part { refused, ..Part::default() });
         assert_eq!(told, [0, 1].map(|node| (node, Err(Status::ERR_NOT_SUPPORTED))));
         assert_eq!(test.come(2, b"c", None), [(2, Err(Status::ERR_NOT_SUPPORTED))]);
+        assert!(test.meetings.open.is_empty());
+    }
+
+    #[test]
+    fn a_meeting_of_a_group_goes_on_without_a_member_that_has_left_or_fails() {
+        let group = Nspace::new("g").unwrap();
+        let part = |excuses| Part { excuses, group: Some(group.clone()), ..Part::default() };
+        let ends = || Kind::Group(GROUP_DESTRUCT, group.clone());
+        for (kind, excuses, met) in
+            [(ends(), false, Ok(())), (Kind::Fence, true, Ok(())), (Kind::Fence, false, Err(Status::GROUP_LEFT))]
+        {
+            let mut test = Test::new();
+            test.come_to(kind.clone(), 0, part(excuses));
+            let answers = test.meetings.leave(&group, &proc(1), &test.census);
+            let mut told = test.give(answers);
+            // It has not heard of that yet.
+            told.extend(test.come_to(kind, 2, part(excuses)));
+            let told: Vec<_> = told.into_iter().map(|(node, told)| (node, told.map(drop))).collect();
+            assert_eq!(told, [(0, met), (2, met)]);
+            assert!(test.meetings.open.is_empty());
+        }
+        let mut test = Test::new();
+        test.come(0, b"a", None);
+        let answers = test.meetings.leave(&group, &proc(1), &test.census);
+        assert_eq!(test.give(answers), [], "a fence that names no group waits for it");
+    }
+
+    #[test]
+    fn who_gives_a_group_up_ends_its_construction_for_all() {
+        let (mut test, group, given_up) = (Test::new(), Nspace::new("g").unwrap(), Status::GROUP_CONSTRUCT_ABORT);
+        let kind = || Kind::Group(GROUP_CONSTRUCT, group.clone());
+        test.come_to(kind(), 0, Part::default());
+        let answers = test.meetings.give_up(&group, &Proc { nspace: group.clone(), ..proc(0) }, &test.census);
+        assert_eq!(test.give(answers), [], "a stranger says so");
+        let answers = test.meetings.give_up(&group, &proc(0), &test.census);
+        assert_eq!(test.give(answers), [(0, Err(given_up))]);
+        assert_eq!(
+            [1, 2].map(|node| test.come_to(kind(), node, Part::default())),
+            [1, 2].map(|node| vec![(node, Err(given_up))])
+        );
         assert!(test.meetings.open.is_empty());
     }
 }

@@ -182,6 +182,11 @@ fn half_the_ranks_may_do_without() {
         let words = format!("[ $((PMIX_RANK % 2)) = 0 ] || export INSTANTON_SHM=off; {}", on_ours());
         let expected = ranks(4, "", &program).run().expect(0);
         expect_same(&with_plugin(ranks(4, &words, &program)).run().expect(0), &expected);
+        // One that comes when others have committed already takes nothing from them: it is the last to be started.
+        let words = format!("[ $PMIX_RANK != 3 ] || export INSTANTON_SHM=off; {}", on_ours());
+        for _ in 0..10 {
+            expect_same(&with_plugin(ranks(4, &words, &program)).run().expect(0), &expected);
+        }
     }
 }
 

@@ -70,13 +70,15 @@ impl Upstream {
         map: bool,
         until: Option<Instant>,
     ) -> Result<(Upstream, Address, Option<Opened>), JoinError> {
-        let node = address.node.as_deref().filter(|_| map);
-        let way = if node.is_some() { node::MODULE } else { ack::VALUES };
+        // A server before 7 has one way of information for a namespace, that of who came last. A process that may not
+        // map the segments must not take it from the others, or what they commit from then on is missing there.
+        let way = if address.node.is_some() { node::MODULE } else { ack::VALUES };
         let Accepted { link, receiver, proc, server: name } = Connection::open(address, who, way, until)?;
         let (link, nspace) = (Arc::new(link), &proc.nspace);
         let (answer, mut early, mut receiver) = receiver.ask_first(&link, &job_info::request(), until)?;
         let is_tool = matches!(who, Identity::Tool { .. });
         // The plug-in has them when the server has answered.
+        let node = address.node.as_deref().filter(|_| map);
         let node = node.and_then(|address| node::open(address, &proc, until));
         let mut job = match node.as_ref().and_then(|(reader, _)| node::job_info(reader, &proc)) {
             Some(known) => known,
@@ -88,8 +90,7 @@ impl Upstream {
             },
         };
         if !job.is_whole() {
-            // A server before 7 has one way of information for a namespace. A process that has come after this one has
-            // chosen shared memory, and the most of it is there.
+            // A process that has come after this one has chosen shared memory, and the most of it is there.
             let (answer, more, next) = receiver.ask_first(&link, &job_info::request_values(nspace), until)?;
             let known = answers::read(&answer, answers::data);
             let known = known.map_err(|status| job_info::refused(nspace, status))?;

@@ -8,6 +8,7 @@
 //! rank reborn TIMES        rank 1 dies so many times, and all meet once it comes to stay
 //! rank alone WHAT          rank 3 of 4 is gone before it comes to what the others do
 //! rank require             ask for what nobody knows wherever ranks meet, and of their output
+//! rank quit WHAT           rank 3 of 4 leaves a group while the others do something with it
 //! rank abort-one RANK      rank 0 has that rank ended; the others meet without it
 //! rank outlive             say which node is the first to go down, and finalize
 //! rank offer KEY RANGE      publish 17 for the session or the namespace, and wait for a line of input
@@ -66,6 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["outlive"] => return outlive(&client),
         ["alone", what] => return alone(&client, what),
         ["require"] => return require(&client),
+        ["quit", what] => return quit(&client, what),
         ["abort-one", rank] => return abort_one(&client, rank.parse()?),
         ["leave", code] => std::process::exit(code.parse()?),
         ["put", key, value] => {
@@ -182,6 +184,38 @@ fn require(client: &Client) -> Result<(), Box<dyn Error>> {
     plain("fence", client.fence(&all, &required).wait())?;
     plain("group", client.group_construct(&group, &all, &required).wait().map(drop))?;
     plain("pull", client.iof_pull(&[job], Channels::STDOUT, &required, handler).wait().map(drop))?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// The last rank leaves a group in which it is alone on its node, while the others meet in it or end it.
+fn quit(client: &Client, what: &str) -> Result<(), Box<dyn Error>> {
+    let me = client.proc().clone();
+    let group = instanton::data::Nspace::new("g")?;
+    let members: Vec<Proc> = [0, 1, 3].map(|rank| Proc::new(me.nspace.clone(), Rank(rank))).to_vec();
+    if members.contains(&me) {
+        client.group_construct(&group, &members, &[]).wait()?;
+    }
+    let everybody = [Proc::new(group.clone(), Rank::WILDCARD)];
+    let (ended, end) = channel();
+    let ended = move |result: Result<(), instanton::client::Error>| {
+        let _ = ended.send(result.map_or_else(|error| error.status(), |()| Status::SUCCESS));
+    };
+    let begins = [Rank(0), Rank(1)].contains(&me.rank);
+    match what {
+        _ if !begins => {}
+        "fence" => client.fence(&everybody, &[]).then(ended)?,
+        "tolerant" => client.fence(&everybody, &[Info::new(keys::GROUP_FT_COLLECTIVE, true)]).then(ended)?,
+        _ => client.group_destruct(&group, &[]).then(ended)?,
+    }
+    // The servers have brought that to the launcher by then.
+    client.fence(&[], &[]).wait()?;
+    if me.rank == Rank(3) {
+        client.group_leave(&group, &[]).wait()?;
+    }
+    if begins {
+        say(&end.recv()?.to_string())?;
+    }
     client.finalize(&[])?;
     Ok(())
 }

@@ -114,6 +114,16 @@ fn what_nobody_serves_is_refused_where_it_is_required() {
 }
 
 #[test]
+fn nobody_waits_for_a_member_that_leaves_its_group() {
+    let program = example("rank");
+    let words = ["--nodes", "2", "-N", "3", "-n", "4", program.to_str().unwrap(), "quit"];
+    for (what, told) in [("fence", "PMIX_GROUP_LEFT"), ("tolerant", "PMIX_SUCCESS"), ("destruct", "PMIX_SUCCESS")] {
+        let ended = run(words.iter().copied().chain([what]));
+        assert_prints(&ended, &[told; 2]);
+    }
+}
+
+#[test]
 fn a_node_that_is_killed_ends_its_ranks_and_the_job() {
     let mut job = Job::start(["--nodes", "3", "-n", "3", "sh", "-c", "echo $$ $PPID; exec sleep 1000"], Stdio::null());
     let lines: Vec<Vec<Pid>> = (0..3).map(|_| numbers(&job.line())).collect();

@@ -252,9 +252,9 @@ fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos
     for (at, info) in hosts.iter().enumerate() {
         places.entry(info.key.clone()).or_default().push_back(at);
     }
-    // A success that leaves keys out is a partial one. Answers by other keys altogether are the host's own matter.
+    // A success that leaves keys out is a partial one. Nothing at all, or answers by other keys, is the host's own matter.
     let mut asked = queries.iter().flat_map(|query| &query.keys).filter_map(|key| Key::new(key.as_bytes()).ok());
-    let is_usual = places.is_empty() || asked.any(|key| places.contains_key(&key));
+    let is_usual = asked.any(|key| places.contains_key(&key));
     let status = status.filter(|status| *status != Status::SUCCESS || !is_usual);
     let mut hosts: Vec<Option<Info>> = hosts.into_iter().map(Some).collect();
     let mut of_keys = Vec::new();
@@ -443,10 +443,6 @@ mod tests {
         bench.answer(Ok((Status::SUCCESS, vec![Info::new("first", 1u32)])));
         let all = vec![Info::new("first", 1u32), undefined("left out"), Info::new(keys::QUERY_NAMESPACES, "job")];
         assert_eq!(bench.reply(), Some(Reply::Infos(Status::ERR_PARTIAL_SUCCESS, all)));
-        let mut bench = Bench::new();
-        bench.ask(&[&["left out"]]);
-        bench.answer(Ok((Status::SUCCESS, vec![])));
-        assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_NOT_FOUND)));
         let mut bench = Bench::new();
         bench.ask(&[&["left out"]]);
         let other = vec![Info::new("other", 1u32)];

@@ -172,7 +172,8 @@ impl Connection {
     }
 
     /// Takes the body of the frame out that came last, to be read elsewhere: bytes that end with it, and their charge.
-    pub fn detach(&mut self) -> (Vec<u8>, Charge) {
+    /// None where the account has no room for what is read from them.
+    pub fn detach(&mut self) -> Option<(Vec<u8>, Charge)> {
         self.input.detach(&self.account)
     }
 

@@ -16,12 +16,11 @@ use mio::net::{UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 use rkyv::util::AlignedVec;
 
-use super::connection::{Connection, Incoming, PushError, Stage};
+use super::connection::{Connection, Incoming, Stage};
 use super::frame::{self, FrameError, Header, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Attach, Hello, Welcome};
-use crate::account::{Account, Charge, Kind as Held};
+use crate::account::{Account, Charge};
 use crate::data::Status;
-use crate::data::archive::Wire;
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::message::{DescriptorKind, Push, Reply, Request};
@@ -31,7 +30,7 @@ use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::{HANDSHAKE_DEADLINE, Lobby};
-use crate::transport::output::{Flush, Full};
+use crate::transport::output::Flush;
 use crate::transport::shares::STRANGERS;
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{SHORT, WORKER, Worker};
@@ -302,17 +301,14 @@ impl Listener {
                 }
                 Kind::Request => {
                     if body.len() > SHORT && self.worker.is_there(&self.registry) {
-                        let (bytes, mut charge) = connection.detach();
-                        // What is read from them takes as much.
-                        if !charge.resize(Held::Input, 2 * bytes.len()) {
-                            drop((bytes, charge));
+                        let Some(detached) = connection.detach() else {
                             callers.refused(peer, header.number);
                             self.turns.asked.own += 1;
                             meetings += 1;
                             continue;
-                        }
+                        };
                         connection.is_busy = true;
-                        self.worker.run(move || Some(decode(id, header, (bytes, charge))));
+                        self.worker.run(move || Some(decode(id, header, detached)));
                         break true;
                     }
                     let begin = self.turns.shares.stopwatch();
@@ -355,102 +351,6 @@ impl Listener {
         self.turns.shares.spend(connection.place.owner, begin.elapsed());
         if !connection.is_busy {
             self.go_on(id);
-        }
-    }
-
-    fn push<T: Wire>(
-        &mut self,
-        id: u64,
-        kind: Kind,
-        number: u64,
-        descriptors: Vec<OwnedFd>,
-        body: &T,
-        callers: &mut dyn Callers,
-    ) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let pushed = match connection.push(kind, number, descriptors, body) {
-            // An answer that its process has no room for becomes the news of that.
-            Err(PushError::Full(Full::OverLimit(_))) if kind == Kind::Reply => {
-                let refusal = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
-                connection.push(kind, number, Vec::new(), &refusal)
-            }
-            other => other,
-        };
-        match pushed {
-            Ok(()) => self.send_soon(id, callers),
-            Err(e) => self.cut(id, &e.into(), callers),
-        }
-    }
-
-    /// Sends a push, which is encoded for the first peer that is sent it.
-    fn push_shared(&mut self, id: u64, push: &Arc<Push>, callers: &mut dyn Callers) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        // A push that a weak reference is left of keeps its place: no other one has it.
-        let known = self.shared.as_ref().filter(|(of, _)| of.as_ptr() == Arc::as_ptr(push));
-        let frame = match known {
-            Some((_, frame)) => Ok(frame.clone()),
-            None => frame::encode::<Push>(Kind::Push, 0, 0, push).map(Arc::new),
-        };
-        let frame = match frame {
-            Ok(frame) => frame,
-            Err(e) => return self.cut(id, &e.into(), callers),
-        };
-        self.shared = Some((Arc::downgrade(push), frame.clone()));
-        let cause = match &**push {
-            Push::Event { source, .. } => self.turns.shares.owner(source),
-            _ => None,
-        };
-        match connection.push_shared(frame, cause) {
-            Ok(()) => self.send_soon(id, callers),
-            Err(e) => self.cut(id, &e.into(), callers),
-        }
-    }
-
-    /// Sends little at once, and much in turns.
-    fn send_soon(&mut self, id: u64, callers: &mut dyn Callers) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        if !connection.has_much_to_send() {
-            return self.write(id, callers);
-        }
-        if !connection.wants_write {
-            connection.may_send = true;
-            self.go_on(id);
-        }
-    }
-
-    /// Sends what there is a turn for, as time of the process that it is sent for.
-    fn send_some(&mut self, id: u64, callers: &mut dyn Callers) {
-        let Some(connection) = self.connections.get(&id) else { return };
-        let (cause, begin) = (connection.cause(), self.turns.shares.stopwatch());
-        self.write(id, callers);
-        self.turns.shares.spend(cause, begin.elapsed());
-    }
-
-    /// Sends what the peer takes, and asks to be told when it takes more.
-    fn write(&mut self, id: u64, callers: &mut dyn Callers) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let flushed = connection.flush();
-        let (waits, has_more) = match flushed {
-            Ok(flush) => (flush == Flush::Waits, flush == Flush::More),
-            Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                return self.close(id, Left::Closed, callers);
-            }
-            Err(e) => return self.cut(id, &e.into(), callers),
-        };
-        connection.may_send = has_more;
-        if has_more {
-            self.turns.go_on(id, &mut connection.place);
-        }
-        if !waits && !has_more && connection.stage == Stage::Refused {
-            return self.close(id, Left::Closed, callers);
-        }
-        if waits != connection.wants_write {
-            let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-            let token = Token(self.tokens + id as usize);
-            match self.registry.reregister(&mut connection.stream, token, interest) {
-                Ok(()) => connection.wants_write = waits,
-                Err(e) => self.cut(id, &e.into(), callers),
-            }
         }
     }
 
@@ -605,5 +505,6 @@ impl Door for Listener {
     }
 }
 
+mod sending;
 #[cfg(test)]
 mod tests;

@@ -169,7 +169,7 @@ mod tests {
     use crate::data::Rank;
     use crate::message::Reply;
     use crate::server::NoHost;
-    use crate::server::collective::Step;
+    use crate::server::collective::tracker::Step;
     use crate::server::ctx::testing::{self, proc};
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 
-use super::ack::{self, Ack};
+use super::ack;
 use super::answers;
 use super::connection::{Breach, Connection, Incoming, Stage, next};
 use super::conversation::{Conversation, Reading, Step};
@@ -22,10 +22,9 @@ use super::frame::{FIRST_DYNAMIC, Header};
 use super::job_info::{For, Shelf};
 use super::requests::Asked;
 use super::tools;
-use crate::account::{Account, Charge, Kind as Held};
+use crate::account::{Account, Charge};
 use crate::data::Status;
-use crate::message::door::{Arrival, Callers, Capabilities, Door, JobInformation, Left};
-use crate::message::door::{Outgoing, PeerId, Ready, User};
+use crate::message::door::{Callers, Door, JobInformation, Left, Outgoing, PeerId, Ready};
 use crate::message::numbers::NumberMap;
 use crate::message::{LARGEST, Push, Request};
 use crate::sys::munge;
@@ -266,19 +265,14 @@ impl StockListener {
                     None => return Ok(true),
                     Some(Incoming::Message(header, body)) => {
                         let (reading, len) = (conversation.reading(), body.len());
-                        if len > SHORT && self.worker.is_there(&self.registry) {
-                            let (bytes, mut charge) = input.detach(account);
-                            // What is read from them takes as much.
-                            if charge.resize(Held::Input, 2 * bytes.len()) {
-                                connection.is_busy = true;
-                                let bytes = (bytes, charge);
-                                self.worker.run(move || Some(decode(id, header.tag, len, reading, bytes)));
-                                return Ok(true);
-                            }
-                            drop((bytes, charge));
-                            (Some(conversation.refused(header.tag)?), 0)
-                        } else {
+                        if len <= SHORT || !self.worker.is_there(&self.registry) {
                             (conversation.asked(header.tag, reading.read(header.tag, body)?)?, len)
+                        } else if let Some(detached) = input.detach(account) {
+                            connection.is_busy = true;
+                            self.worker.run(move || Some(decode(id, header.tag, len, reading, detached)));
+                            return Ok(true);
+                        } else {
+                            (Some(conversation.refused(header.tag)?), 0)
                         }
                     }
                     Some(Incoming::Refused(header)) => (Some(conversation.refused(header.tag)?), 0),
@@ -341,18 +335,6 @@ impl StockListener {
             Some(step) => self.step(id, step, len, callers),
             None => Ok(()),
         }
-    }
-
-    /// Asks the server whether a peer may come in, as this user.
-    fn arrive(&mut self, id: u64, mut ack: Ack, user: User, callers: &mut dyn Callers) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let (claim, info) = (tools::claim(&ack), std::mem::take(&mut ack.info));
-        let pid = tools::pid(&info);
-        connection.stage = Stage::Asking(ack);
-        let capabilities = Capabilities { takes_job_info: true, groups_by_events: true, ..Capabilities::default() };
-        let arrival = Arrival { claim, capabilities, info, user: Some(user), pid, process: None };
-        callers.arrived(self.peer_id(id), arrival);
-        self.forget_settled();
     }
 
     fn step(&mut self, id: u64, step: Step, bytes: usize, callers: &mut dyn Callers) -> Result<(), Breach> {

@@ -108,14 +108,15 @@ impl Input {
     }
 
     /// Takes the body of the message out that was taken last, to be read elsewhere: bytes that end with it, and their
-    /// charge.
-    pub fn detach(&mut self, account: &Account) -> (Vec<u8>, Charge) {
+    /// charge. None where the account has no room for what is read from them, which takes as much; the message is gone
+    /// then.
+    pub fn detach(&mut self, account: &Account) -> Option<(Vec<u8>, Charge)> {
         let rest = self.bytes.split_off(self.taken);
         self.taken = 0;
         let bytes = std::mem::replace(&mut self.bytes, rest);
         // It has just been given back.
-        let charge = account.force(Kind::Input, bytes.len());
-        (bytes, charge)
+        let mut charge = account.force(Kind::Input, bytes.len());
+        charge.resize(Kind::Input, 2 * bytes.len()).then_some((bytes, charge))
     }
 
     /// Charges a long message that has begun, and makes room for it. Returns whether there is room.

@@ -13,7 +13,8 @@
 //! What threads take for a process counts as its own, and what it is sent as well, but an event as that of its raiser. A
 //! held process is not sent much meanwhile.
 //!
-//! All connections of one process count together, and so do all tools of a user. Those that have not said who they are count as one process.
+//! All connections of one process count together, and so do all tools of a user. Those that have not said who they are
+//! count as one process.
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 

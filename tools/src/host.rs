@@ -84,8 +84,7 @@ const OF_PULLS: [&str; 18] = [
 
 /// Refuses attributes that are required and not among those that are served.
 fn refuse_unserved(info: &[Info], served: &[&str]) -> Result<(), Status> {
-    let is_unserved = |info: &Info| info.is_required() && !served.iter().any(|key| info.key == *key);
-    if info.iter().any(is_unserved) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+    if info.iter().any(|info| info.is_unserved(served)) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
 }
 
 /// The host.

@@ -4,7 +4,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
 use super::*;
-use crate::account::Account;
+use crate::account::{Account, Kind as Held};
 use crate::control::bind::{FOR_JOBS, bind_abstract};
 use crate::data::{Nspace, Proc, Rank};
 use crate::message::Request;

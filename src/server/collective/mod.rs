@@ -41,6 +41,7 @@ pub mod contribution;
 pub mod exchange;
 mod index;
 pub mod intake;
+mod loss;
 pub mod signature;
 #[cfg(test)]
 mod tests;
@@ -48,8 +49,9 @@ pub mod tracker;
 
 use arrived::Waiter;
 use index::Index;
+use loss::{lose_one, status_of_loss};
 use signature::{BadSignature, Operation, Signature};
-use tracker::{FailureNotice, OnLoss, Tracker};
+use tracker::{OnLoss, Step, Tracker};
 
 /// Most collectives that a process may have begun and that are not over: those that wait for others, those that have
 /// failed and wait for latecomers, and those that wait for the host.
@@ -62,19 +64,6 @@ const FOR_THE_HOST: Duration = Duration::from_millis(400);
 /// Failed trackers that are looked at again each time without a change of theirs: their latecomers may have ended by
 /// now.
 const LOOKED_AT: usize = 4;
-
-/// Step of a tracker, for the room of its operation.
-#[derive(Debug)]
-pub enum Step {
-    /// Every participant of this node has arrived.
-    Complete(Operation, TrackerId),
-    /// This node's part has failed; the host is to hear of it.
-    Failed(FailureNotice),
-    /// A participant has died, the others go on without it, and the tracker is held.
-    Excused(TrackerId, Proc),
-    /// Participants of a group's destruction are dead, and the destruction fails.
-    Lost(Nspace, Vec<Proc>),
-}
 
 /// A process that arrives at a collective.
 pub struct Arrival<'a> {
@@ -586,32 +575,4 @@ fn charge(cx: &Ctx, caller: Caller, info: &[Info]) -> Result<Option<Charge>, Sta
     let bytes = info.iter().map(|info| info.key.len() + info.value.size()).fold(0, usize::saturating_add);
     let Some(entry) = cx.peers.get(&caller.peer).filter(|_| bytes > FREE) else { return Ok(None) };
     entry.requests.account().charge(Kind::Collective, bytes).map(Some).ok_or(Status::ERR_OUT_OF_RESOURCE)
-}
-
-/// A process will not arrive at a tracker that waits for it.
-fn lose_one(cx: &mut Ctx, jobs: &Jobs, tracker: &mut Tracker, proc: &Proc, steps: &mut Vec<Step>) {
-    if tracker.failed.is_none() && tracker.on_loss != OnLoss::Fail {
-        let is_news = tracker.excused.insert(proc.clone());
-        if is_news && tracker.on_loss == OnLoss::ExcuseAndHold {
-            tracker.held = true;
-            steps.push(Step::Excused(tracker.id, proc.clone()));
-        }
-        return;
-    }
-    tracker.gone.push(proc.clone());
-    if let Operation::Destruct(group) = tracker.signature.operation() {
-        steps.push(Step::Lost(group.clone(), tracker.gone.clone()));
-    }
-    if tracker.failed.is_none() {
-        let status = status_of_loss(tracker.signature.operation());
-        complete::fail(cx, jobs, tracker, status, &format!("{proc} is gone"));
-    }
-}
-
-/// The answer to those who have arrived when somebody cannot arrive any more.
-fn status_of_loss(operation: &Operation) -> Status {
-    match operation {
-        Operation::Fence | Operation::Connect | Operation::Disconnect => Status::ERR_PARTIAL_SUCCESS,
-        Operation::Construct(_) | Operation::Destruct(_) => Status::ERR_PROC_TERM_WO_SYNC,
-    }
 }

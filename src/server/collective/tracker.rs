@@ -80,6 +80,19 @@ pub struct FailureNotice {
     pub data: Vec<u8>,
 }
 
+/// Step of a tracker, for the room of its operation.
+#[derive(Debug)]
+pub enum Step {
+    /// Every participant of this node has arrived.
+    Complete(Operation, TrackerId),
+    /// This node's part has failed; the host is to hear of it.
+    Failed(FailureNotice),
+    /// A participant has died, the others go on without it, and the tracker is held.
+    Excused(TrackerId, Proc),
+    /// Participants of a group's destruction are dead, and the destruction fails.
+    Lost(Nspace, Vec<Proc>),
+}
+
 impl Tracker {
     /// Begins a collective that nobody has arrived at.
     pub fn new(

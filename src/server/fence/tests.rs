@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::data::{Key, Rank, Scope, Value};
 use crate::message::{Posted, Reply};
-use crate::server::collective::Step;
+use crate::server::collective::tracker::Step;
 use crate::server::ctx::testing::{self, TestCtx, proc};
 use crate::server::host::{Accepted, Answer, Completion, Host};
 use crate::store::exchange::{self as encoding, Others, RankData};

@@ -4,7 +4,7 @@ use super::*;
 use crate::data::{DataArray, Key, Posted, Rank, Scope};
 use crate::message::Reply;
 use crate::server::absorptions::{Absorbed, Absorptions, Purpose};
-use crate::server::collective::Step;
+use crate::server::collective::tracker::Step;
 use crate::server::ctx::effect::Effect;
 use crate::server::ctx::slices::Slice;
 use crate::server::ctx::testing::{self, TestCtx, proc};

@@ -2,10 +2,10 @@
 use super::Router;
 use crate::data::{Info, Proc, Status};
 use crate::server::absorptions::{Absorbed, Purpose};
-use crate::server::collective::Step;
 use crate::server::collective::arrived::Waiter;
 use crate::server::collective::brought::Brought;
 use crate::server::collective::signature::Operation;
+use crate::server::collective::tracker::Step;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::{connect, fence, groups};

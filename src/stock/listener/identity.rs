@@ -14,9 +14,10 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use super::{Done, StockListener};
 use crate::data::Status;
-use crate::message::door::{Callers, User};
+use crate::message::door::{Arrival, Callers, Capabilities, User};
 use crate::stock::ack::Ack;
 use crate::stock::connection::{Breach, Stage};
+use crate::stock::tools;
 use crate::sys::{interfaces, munge, sock_diag};
 use crate::trace;
 use crate::transport::lobby::MAX_UNKNOWN;
@@ -65,6 +66,18 @@ impl StockListener {
             Err(e) => return Err(e.into()),
         }
         Ok(())
+    }
+
+    /// Asks the server whether a peer may come in, as this user.
+    pub(super) fn arrive(&mut self, id: u64, mut ack: Ack, user: User, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let (claim, info) = (tools::claim(&ack), std::mem::take(&mut ack.info));
+        let pid = tools::pid(&info);
+        connection.stage = Stage::Asking(ack);
+        let capabilities = Capabilities { takes_job_info: true, groups_by_events: true, ..Capabilities::default() };
+        let arrival = Arrival { claim, capabilities, info, user: Some(user), pid, process: None };
+        callers.arrived(self.peer_id(id), arrival);
+        self.forget_settled();
     }
 
     /// Has the credential of a peer judged, which comes from this address.

@@ -6,6 +6,8 @@ use super::*;
 use crate::account::Account;
 use crate::data::{DataType, Key, Nspace, Proc, Rank, Scope, Value, keys};
 use crate::message::Reply;
+use crate::message::door::Arrival;
+use crate::stock::ack::Ack;
 use crate::stock::body::{Bodies, Body};
 use crate::stock::frame::{HEADER, Header};
 use crate::stock::job_info;

@@ -49,7 +49,7 @@ const OTHER_LAUNCHER: &str = "it is for the launcher that it is an option of";
 
 const PATTERN: &str = "use --output file=NAME:pattern, where %r is the rank";
 
-const TABLE: [Foreign; 42] = [
+const TABLE: [Foreign; 40] = [
     of(&["allow-run-as-root", "q", "quiet", "no-ready-msg", "report-state-on-timeout"], 0, Silent),
     of(&["personality", "gpu-support"], 1, Silent),
     of(&["prtemca", "pmixmca", "gpmixmca", "omca", "gomca"], 2, Nothing(OTHER_LAUNCHER)),
@@ -58,12 +58,13 @@ const TABLE: [Foreign; 42] = [
     of(&["noprefix", "no-app-prefix", "novm", "hetero-nodes", "leave-session-attached"], 0, Nothing(ONE_MACHINE)),
     of(&["debug-daemons", "debug-daemons-file", "debug-devel", "d"], 0, Nothing("INSTANTON_TRACE=stderr tells more")),
     of(&["do-not-resolve", "use-regexp", "enable-instant-on-support", "fwd-mpirun-port"], 0, Nothing(ONE_MACHINE)),
+    of(&["tree-spawn", "rr"], 0, Nothing(ONE_MACHINE)),
     of(&["set-sid", "system-server", "show-progress"], 0, Nothing(OTHER_LAUNCHER)),
     of(&["preload-binary", "s"], 0, Refused("there is no other machine to copy it to; run it where it is: ./prog")),
     of(&["preload-files"], 1, Refused("there is no other machine to copy them to; leave it out")),
     of(&["nolocal"], 0, Refused("there is no machine but this one; leave it out")),
     of(&["add-host", "add-hostfile"], 1, Refused("there is no machine but this one; leave it out")),
-    of(&["dvm", "hnp"], 1, Refused("join what `instanton up` has begun by --in NAME")),
+    of(&["dvm", "dvm-uri", "hnp"], 1, Refused("join what `instanton up` has begun by --in NAME")),
     of(&["ompi-server"], 1, Refused("all jobs of a run publish and look up at the run itself; start them in one run")),
     of(&["xterm"], 1, Refused("run the terminals: instanton run -n 2 xterm -e ./prog")),
     of(&["debugger"], 1, Refused(DEBUGGER)),
@@ -71,8 +72,6 @@ const TABLE: [Foreign; 42] = [
     of(&["tune", "am"], 1, Refused("give its parameters by --mca NAME VALUE and -x VAR=VALUE")),
     of(&["tmpdir"], 1, Refused("set TMPDIR instead")),
     of(&["xml-file"], 1, Refused("use --output xml, and redirect the output")),
-    of(&["dvm-uri"], 1, Refused("join what `instanton up` has begun by --in NAME")),
-    of(&["tree-spawn"], 0, Nothing(ONE_MACHINE)),
     of(&["rtos"], 1, Ours(&["--runtime-options"])),
     of(&["bysocket"], 0, Ours(&["--map-by", "package"])),
     of(&["display-devel-map", "print-rank-map"], 0, Ours(&["--display", "map"])),
@@ -89,7 +88,6 @@ const TABLE: [Foreign; 42] = [
     of(&["genvnone", "envnone"], 0, Refused("name what is not wanted by --unset-env VAR, or run env -i ./prog")),
     of(&["outfile-pattern", "errfile-pattern"], 1, Refused(PATTERN)),
     of(&["iface", "launcher", "launcher-exec", "bootstrap", "bootstrap-exec", "rmk"], 1, Nothing(ONE_MACHINE)),
-    of(&["rr"], 0, Nothing(ONE_MACHINE)),
     // Of srun.
     of(&["cpu-bind"], 1, Refused("use --bind-to core, hwthread, numa, package or none, or --cpu-list LIST")),
     of(&["export"], 1, Refused("use -x VAR=VALUE; all other variables are handed over anyway")),

@@ -346,12 +346,11 @@ impl Hub {
         data: Vec<u8>,
         answer: super::meetings::Answer,
     ) -> Accepted {
-        let is_unserved = |info: &Info| info.is_required() && !SERVED.iter().any(|key| info.key == *key);
         let part = Part {
             data,
             wants_context: info.is_set(keys::GROUP_ASSIGN_CONTEXT_ID),
             failed: info.find(keys::LOCAL_COLLECTIVE_STATUS).and_then(|info| info.value.as_status()),
-            refused: info.iter().any(is_unserved).then_some(Status::ERR_NOT_SUPPORTED),
+            refused: info.iter().any(|info| info.is_unserved(&SERVED)).then_some(Status::ERR_NOT_SUPPORTED),
             excuses: EXCUSES.iter().any(|key| info.is_set(key)),
             group: match &kind {
                 Kind::Group(_, group) => Some(group.clone()),

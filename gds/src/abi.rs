@@ -59,7 +59,8 @@ pub type Any = Option<unsafe extern "C" fn()>;
 /// A host's object that is only handed on.
 pub type Object = *mut c_void;
 
-/// Functions of a store ("module"), as releases 4.2 have them.
+/// Functions of a store ("module"). Those that this plug-in takes part in have the same place and type in all releases;
+/// the others are handed on, whatever they are.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Module {
@@ -77,13 +78,12 @@ pub struct Module {
     pub setup_fork: Option<unsafe extern "C" fn(*const Proc, *mut *mut *mut c_char) -> c_int>,
     pub add_nspace: Option<unsafe extern "C" fn(*const c_char, u32, *const Info, usize) -> c_int>,
     pub del_nspace: Option<unsafe extern "C" fn(*const c_char) -> c_int>,
-    pub assemb_kvs_req: Any,
-    pub accept_kvs_resp: Any,
-    pub fetch_arrays: Any,
+    /// As many as the release has, which are three in 4.2 and five in 5.0; no others are looked at.
+    pub rest: [Any; 5],
 }
 
 const _: () = {
-    assert!(size_of::<Module>() == 136);
+    assert!(size_of::<Module>() == 152);
     assert!(offset_of!(Module, name) == 0 && offset_of!(Module, is_threadsafe) == 8);
     assert!(offset_of!(Module, init) == 16 && offset_of!(Module, finalize) == 24);
     assert!(offset_of!(Module, assign_module) == 32 && offset_of!(Module, cache_job_info) == 40);
@@ -91,8 +91,7 @@ const _: () = {
     assert!(offset_of!(Module, store) == 64 && offset_of!(Module, store_modex) == 72);
     assert!(offset_of!(Module, fetch) == 80 && offset_of!(Module, setup_fork) == 88);
     assert!(offset_of!(Module, add_nspace) == 96 && offset_of!(Module, del_nspace) == 104);
-    assert!(offset_of!(Module, assemb_kvs_req) == 112 && offset_of!(Module, accept_kvs_resp) == 120);
-    assert!(offset_of!(Module, fetch_arrays) == 128);
+    assert!(offset_of!(Module, rest) == 112);
 };
 
 // SAFETY: what it points to are functions and a text, which last.
@@ -172,8 +171,9 @@ pub struct Layout {
     pub globals: usize,
     pub globals_name: usize,
     pub globals_peer: usize,
-    /// Size of the component that plug-ins of the release have.
+    /// Sizes of the component and of the module that plug-ins of the release have.
     pub component: usize,
+    pub module: usize,
 }
 
 /// Release 4.2.2, as Debian 12 has it.
@@ -199,10 +199,42 @@ const V4_2: Layout = Layout {
     globals_name: 4,
     globals_peer: 328,
     component: 264,
+    module: 136,
+};
+
+/// Release 5.0.7, as Debian 13 has it.
+const V5_0: Layout = Layout {
+    value_entry: Class { symbol: "pmix_kval_t_class", size: 160 },
+    value_entry_key: 144,
+    value_entry_value: 152,
+    buffer: Class { symbol: "pmix_buffer_t_class", size: 168 },
+    buffer_base: 128,
+    buffer_used: 160,
+    namespace: Class { symbol: "pmix_namespace_t_class", size: 1912 },
+    namespace_name: 144,
+    namespace_module: 480 + 24,
+    peer: Class { symbol: "pmix_peer_t_class", size: 1560 },
+    peer_namespace: 120,
+    peer_rank: 128,
+    rank: Class { symbol: "pmix_rank_info_t_class", size: 192 },
+    rank_name: 152,
+    rank_user: 168,
+    globals: 3064,
+    component: 224,
+    module: 152,
+    ..V4_2
 };
 
 /// The layouts of the releases that are [`SERVED`].
-static LAYOUTS: [Layout; SERVED.len()] = [V4_2];
+static LAYOUTS: [Layout; SERVED.len()] = [V4_2, V5_0];
+
+const _: () = {
+    let mut at = 0;
+    while at < LAYOUTS.len() {
+        assert!(LAYOUTS[at].component <= size_of::<Component>() && LAYOUTS[at].module <= size_of::<Module>());
+        at += 1;
+    }
+};
 
 /// The layout of a release, if it is served: its whole name counts, up to what it says of the Standard. All others are
 /// declined.
@@ -217,7 +249,10 @@ mod tests {
 
     #[test]
     fn a_release_is_served_by_its_exact_name() {
-        assert!(layout_of("OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)").is_some());
+        let module = |version| layout_of(version).map(|layout| layout.module);
+        let of_4_2 = "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)";
+        let of_5_0 = "OpenPMIx 5.0.7a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)";
+        assert_eq!((module(of_4_2), module(of_5_0)), (Some(136), Some(152)));
         for other in
             ["", "OpenPMIx 4.2.2", "OpenPMIx 4.2.20rc2", "OpenPMIx 4.2.9 (x)", "OpenPMIx 5.0.7 (x)", "4.2.2rc2"]
         {

@@ -202,7 +202,7 @@ fn passed_on_to(library: &Library, layout: &Layout) -> Result<(usize, Module), S
     let query = query.ok_or("its component hash is another one")?;
     let module = ask(query).ok_or("its component hash gives no module")?;
     let mut bytes = [0; size_of::<Module>()];
-    memory::read(module, &mut bytes).map_err(unreadable)?;
+    memory::read(module, &mut bytes[..layout.module]).map_err(unreadable)?;
     // Before they are taken for functions, and the flag for one.
     let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word) as usize);
     let functions: Vec<usize> = words.skip(2).collect();

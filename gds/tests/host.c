@@ -1,18 +1,26 @@
-/* A library that looks like the release which the plug-in serves, or nearly so. Sizes and places are those that it
- * expects, unless a macro says otherwise; `ask` calls its query from here, `run` goes through what a server does. */
+/* A library that looks like a release which the plug-in serves, or nearly so: 4.2.2, or 5.0.7 with LATER. Sizes and
+ * places are those that it expects, unless a macro says otherwise; `ask` calls its query from here, `run` goes through
+ * what a server does. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef LATER
+#define RELEASE "OpenPMIx 5.0.7a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
+enum { MORE = 8, NAMESPACE = 1912, PEER = 1560, MODULE_AT = 480 + 24, ALL = 3064, FUNCTIONS = 17 };
+#else
+#define RELEASE "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)"
+enum { MORE = 0, NAMESPACE = 1808, PEER = 1488, MODULE_AT = 456 + 24, ALL = 2944, FUNCTIONS = 15 };
+#endif
 #ifndef VERSION
-#define VERSION "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)"
+#define VERSION RELEASE
 #endif
 #ifndef KVAL
-#define KVAL 152
+#define KVAL (152 + MORE)
 #endif
 #ifndef GLOBALS
-#define GLOBALS 2944
+#define GLOBALS ALL
 #endif
 #ifndef PEER_AT
 #define PEER_AT 328
@@ -22,8 +30,9 @@
 #endif
 
 struct class { uint64_t words[7]; uint64_t size; };
-struct class pmix_kval_t_class = {{0}, KVAL}, pmix_buffer_t_class = {{0}, 160}, pmix_namespace_t_class = {{0}, 1808},
-             pmix_peer_t_class = {{0}, 1488}, pmix_rank_info_t_class = {{0}, 184};
+struct class pmix_kval_t_class = {{0}, KVAL}, pmix_buffer_t_class = {{0}, 160 + MORE},
+             pmix_namespace_t_class = {{0}, NAMESPACE}, pmix_peer_t_class = {{0}, PEER},
+             pmix_rank_info_t_class = {{0}, 184 + MORE};
 char pmix_globals[GLOBALS];
 
 const char *PMIx_Get_version(void) { return VERSION; }
@@ -46,14 +55,14 @@ int PMIx_Data_pack(const void *target, struct buffer *buffer, void *value, int32
 
 static int passed_on;
 static int pass_on(void) { passed_on++; return 0; }
-struct module { const char *name; uint64_t safe; void *functions[15]; };
+/* Behind the module something else lies, which is none of its functions. */
+struct module { const char *name; uint64_t safe; void *functions[FUNCTIONS], *behind[8]; };
 #ifdef FOREIGN
 #define LAST (void *)exit
 #else
 #define LAST pass_on
 #endif
-static struct module hash = {"hash", 0, {pass_on, pass_on, pass_on, pass_on, pass_on, pass_on, pass_on, pass_on, pass_on,
-                                         pass_on, pass_on, pass_on, pass_on, pass_on, LAST}};
+static struct module hash = {"hash", 0, {[0 ... FUNCTIONS - 2] = pass_on, [FUNCTIONS - 1] = LAST}, {[0 ... 7] = exit}};
 static int query(void **module, int *priority) { *module = &hash; *priority = 10; return 0; }
 
 struct component {
@@ -64,10 +73,12 @@ struct component {
   int framework_version[3];
   char name[64];
   int version[3];
-  void *open, *close; int (*query)(void **, int *); void *reg; char reserved[32]; uint32_t data[9], unused;
+  void *open, *close; int (*query)(void **, int *); void *reg; char reserved[32];
+#ifndef LATER
+  uint32_t data[9], unused;
+#endif
   char variables[512];
-} pmix_mca_gds_hash_component = {{2, 1, 0}, "pmix", {4, 2, 2}, "gds", {1, 0, 0}, "hash", {4, 2, 2}, 0, 0, query, 0,
-                                 {0}, {2}, 0, {0}};
+} pmix_mca_gds_hash_component = {{2, 1, 0}, "pmix", {4, 2, 2}, "gds", {1, 0, 0}, "hash", {4, 2, 2}, 0, 0, query};
 
 int ask(int (*query)(void **, int *), struct module **module) {
   int priority = -7, status = query((void **)module, &priority);
@@ -84,14 +95,14 @@ static void *object(size_t size, struct class *class) {
 static void put(void *object, size_t at, const void *value) { memcpy((char *)object + at, &value, 8); }
 
 static char *peer_of(const char *name, const char *other, uint32_t number) {
-  char *nspace = object(1808, &pmix_namespace_t_class), *rank = object(184, &pmix_rank_info_t_class),
-       *peer = object(1488, &pmix_peer_t_class);
-  put(nspace, 136, name);
-  put(nspace, 456 + 24, &hash);
-  put(rank, 144, other);
-  memcpy(rank + 152, &number, 4);
-  put(peer, 112, nspace);
-  put(peer, 120, rank);
+  char *nspace = object(NAMESPACE, &pmix_namespace_t_class), *rank = object(184 + MORE, &pmix_rank_info_t_class),
+       *peer = object(PEER, &pmix_peer_t_class);
+  put(nspace, 136 + MORE, name);
+  put(nspace, MODULE_AT, &hash);
+  put(rank, 144 + MORE, other);
+  memcpy(rank + 152 + MORE, &number, 4);
+  put(peer, 112 + MORE, nspace);
+  put(peer, 120 + MORE, rank);
   return peer;
 }
 
@@ -104,7 +115,7 @@ int run(struct module *module, int *variables) {
   memcpy(pmix_globals + 4, "server", 7);
   memcpy(pmix_globals + 260, &rank, 4);
 #ifdef NO_CLASS
-  *(void **)(pmix_globals + PEER_AT) = calloc(1, 1488);
+  *(void **)(pmix_globals + PEER_AT) = calloc(1, PEER);
 #elif defined(WILD)
   memset(pmix_globals + PEER_AT, 0x5a, 8);
 #else
@@ -117,7 +128,7 @@ int run(struct module *module, int *variables) {
   for (*variables = 0; environment[*variables]; ++*variables) continue;
 
   /* Entries and peers that are none, or damaged ones. */
-  char *entry = object(152, &pmix_kval_t_class), *reply = object(160, &pmix_buffer_t_class);
+  char *entry = object(152 + MORE, &pmix_kval_t_class), *reply = object(160 + MORE, &pmix_buffer_t_class);
   void *wild[] = {NULL, (void *)8, (void *)0x5a5a5a5a5a5a5a5a, calloc(1, 2048), entry, reply,
                   peer_of("job", "other", 0), peer_of((char *)9, (char *)9, 0), peer_of("job", "job", 0)};
   for (size_t at = 0; at < sizeof wild / sizeof *wild; at++) {
@@ -126,10 +137,10 @@ int run(struct module *module, int *variables) {
     ((int (*)(void *, void *))f[4])(wild[at], reply);
     ((int (*)(void *, void *))f[4])(peer_of("job", "job", 0), wild[at]);
     /* Bytes that are not there. */
-    put(reply, 120, wild[at]);
-    put(reply, 152, (void *)(at % 2 ? (size_t)1 << 60 : 4096));
-    put(entry, 136, "key");
-    put(entry, 144, wild[at]);
+    put(reply, 120 + MORE, wild[at]);
+    put(reply, 152 + MORE, (void *)(at % 2 ? (size_t)1 << 60 : 4096));
+    put(entry, 136 + MORE, "key");
+    put(entry, 144 + MORE, wild[at]);
   }
   ((int (*)(const char *))f[11])("job");
   ((int (*)(const char *))f[11])((char *)7);

@@ -57,13 +57,15 @@ fn run(host: *mut c_void, module: *mut c_void) -> (c_int, c_int) {
 }
 
 /// Each host in a process of its own: the first that is served is the only one.
-fn in_a_process(test: &str) -> bool {
+fn in_a_process(test: &str, variables: &[(&str, &str)]) -> bool {
     const INNER: &str = "INSTANTON_TEST_HOST";
     if std::env::var_os(INNER).is_some() {
         return true;
     }
     let own = std::env::current_exe().unwrap();
-    let output = Command::new(own).args(["--exact", test, "--nocapture"]).env(INNER, "1").output().unwrap();
+    let mut inner = Command::new(own);
+    inner.args(["--exact", test, "--nocapture"]).env(INNER, "1").envs(variables.iter().copied());
+    let output = inner.output().unwrap();
     assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     false
 }
@@ -73,79 +75,82 @@ const PASSED_ON: c_int = 4 * 9;
 
 #[test]
 fn a_library_of_another_release_or_shape_is_declined() {
-    let others: [(&str, &[&str]); 6] = [
+    let others: [(&str, &[&str]); 9] = [
         ("release", &["-DVERSION=\"OpenPMIx 5.0.7 (PMIx Standard: 5.1)\""]),
         ("later", &["-DVERSION=\"OpenPMIx 4.2.9 (PMIx Standard: 4.2)\""]),
         ("nameless", &["-DVERSION=\"\""]),
         ("objects", &["-DKVAL=160"]),
         ("globals", &["-DGLOBALS=3080"]),
         ("foreign", &["-DFOREIGN"]),
+        ("between", &["-DLATER", "-DVERSION=\"OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2)\""]),
+        ("later_globals", &["-DLATER", "-DGLOBALS=3080"]),
+        ("later_foreign", &["-DLATER", "-DFOREIGN"]),
     ];
     for (name, macros) in others {
         assert_eq!(ask(host(name, macros)), None, "{name}");
     }
 }
 
-#[test]
-fn a_library_that_is_as_it_says_is_served() {
-    if in_a_process("a_library_that_is_as_it_says_is_served") {
-        for packs in [&[][..], &["-DPACKS"]] {
-            let host = host(&format!("served_{}", packs.len()), packs);
-            let Some(module) = ask(host) else {
-                // Two libraries in one process: the first is served.
-                assert_eq!(packs, ["-DPACKS"]);
-                continue;
-            };
-            assert_eq!(packs, [""; 0]);
+/// What makes a host one of each release that is served.
+const RELEASES: [(&str, &[&str]); 2] = [("4.2", &[]), ("5.0", &["-DLATER"])];
+
+/// A host of each release, in a process of its own, with further macros: it must be served, go on as it would alone, and
+/// give its process so many variables.
+fn expect_of_each_release(test: &str, macros: &[&str], variables: c_int) {
+    const RELEASE: &str = "INSTANTON_TEST_RELEASE";
+    for (release, own) in RELEASES {
+        // Within such a process only its release.
+        if std::env::var(RELEASE).is_ok_and(|asked| asked != release) {
+            continue;
+        }
+        if in_a_process(test, &[(RELEASE, release)]) {
+            let host = host(&format!("{test}_{release}"), &[own, macros].concat());
+            let module = ask(host).expect("it is served");
             // And again: hosts init and finalize as often as they like.
             for times in 1..=3 {
-                assert_eq!(run(host, module), (times * PASSED_ON, 2));
+                assert_eq!(run(host, module), (times * PASSED_ON, variables), "{release}");
             }
         }
     }
 }
 
 #[test]
-fn damaged_commits_and_answers_are_passed_on() {
-    if in_a_process("damaged_commits_and_answers_are_passed_on") {
-        let host = host("packs", &["-DPACKS"]);
-        let module = ask(host).expect("it is served");
-        assert_eq!(run(host, module), (PASSED_ON, 2));
+fn a_library_that_is_as_it_says_is_served() {
+    expect_of_each_release("a_library_that_is_as_it_says_is_served", &[], 2);
+}
+
+#[test]
+fn of_two_libraries_in_a_process_the_first_is_served() {
+    if in_a_process("of_two_libraries_in_a_process_the_first_is_served", &[]) {
+        let module = ask(host("first", &[])).expect("it is served");
+        for (name, macros) in [("same", &[][..]), ("later", &["-DLATER"])] {
+            assert_eq!(ask(host(&format!("second_{name}"), macros)), None);
+        }
+        assert_eq!(ask(host("first", &[])), Some(module));
     }
+}
+
+#[test]
+fn damaged_commits_and_answers_are_passed_on() {
+    expect_of_each_release("damaged_commits_and_answers_are_passed_on", &["-DPACKS"], 2);
 }
 
 #[test]
 fn a_server_whose_name_is_not_where_it_should_be_keeps_nothing() {
-    if in_a_process("a_server_whose_name_is_not_where_it_should_be_keeps_nothing") {
-        let host = host("rank", &["-DRANK=8"]);
-        let module = ask(host).expect("it is served");
-        assert_eq!(run(host, module), (PASSED_ON, 1));
-    }
+    expect_of_each_release("a_server_whose_name_is_not_where_it_should_be_keeps_nothing", &["-DRANK=8"], 1);
 }
 
 #[test]
 fn a_server_whose_objects_are_none_keeps_nothing() {
-    if in_a_process("a_server_whose_objects_are_none_keeps_nothing") {
-        let host = host("classless", &["-DNO_CLASS"]);
-        let module = ask(host).expect("it is served");
-        assert_eq!(run(host, module), (PASSED_ON, 1));
-    }
+    expect_of_each_release("a_server_whose_objects_are_none_keeps_nothing", &["-DNO_CLASS"], 1);
 }
 
 #[test]
 fn a_server_whose_peer_is_nowhere_keeps_nothing() {
-    if in_a_process("a_server_whose_peer_is_nowhere_keeps_nothing") {
-        let host = host("wild", &["-DWILD"]);
-        let module = ask(host).expect("it is served");
-        assert_eq!(run(host, module), (PASSED_ON, 1));
-    }
+    expect_of_each_release("a_server_whose_peer_is_nowhere_keeps_nothing", &["-DWILD"], 1);
 }
 
 #[test]
 fn a_server_whose_peer_is_elsewhere_keeps_nothing() {
-    if in_a_process("a_server_whose_peer_is_elsewhere_keeps_nothing") {
-        let host = host("elsewhere", &["-DPEER_AT=336"]);
-        let module = ask(host).expect("it is served");
-        assert_eq!(run(host, module), (PASSED_ON, 1));
-    }
+    expect_of_each_release("a_server_whose_peer_is_elsewhere_keeps_nothing", &["-DPEER_AT=336"], 1);
 }

@@ -137,7 +137,7 @@ impl Listener {
         if self.turns.shares.is_held(STRANGERS) {
             return self.entrance.resume_at(self.turns.shares.next_release());
         }
-        let begin = self.turns.shares.stopwatch();
+        let begin = Stopwatch::begin();
         self.turns.serve(STRANGERS);
         for (stream, _) in self.entrance.accept(ACCEPTED_PER_TURN, || self.listening[at].accept()) {
             self.take_in(stream, callers);
@@ -189,7 +189,7 @@ impl Listener {
         if self.turns.served != STRANGERS {
             return self.read(id, to_end, callers);
         }
-        let begin = self.turns.shares.stopwatch();
+        let begin = Stopwatch::begin();
         self.read(id, to_end, callers);
         self.turns.shares.spend(STRANGERS, begin.elapsed());
     }
@@ -311,7 +311,7 @@ impl Listener {
                         self.worker.run(move || Some(decode(id, header, detached)));
                         break true;
                     }
-                    let begin = self.turns.shares.stopwatch();
+                    let begin = Stopwatch::begin();
                     let request = frame::request_in(header.kind, body)?;
                     self.turns.asked.count(&request);
                     callers.asked(peer, header.number, request, header.body);
@@ -344,7 +344,7 @@ impl Listener {
         self.turns.serve(owner);
         self.turns.asked.own += 1;
         self.turns.shares.spend(owner, took);
-        let begin = self.turns.shares.stopwatch();
+        let begin = Stopwatch::begin();
         callers.asked(peer, header.number, request, header.body);
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.is_busy = callers.is_busy(peer);
@@ -392,7 +392,7 @@ fn is_settled(connections: &NumberMap<u64, Connection>, id: u64) -> bool {
 
 /// Takes the body apart that these bytes end with.
 fn decode(connection: u64, header: Header, (mut bytes, charge): (Vec<u8>, Charge)) -> Decoded {
-    let begin = Stopwatch::begin(true);
+    let begin = Stopwatch::begin();
     // An archive has to be aligned, as an allocation is.
     bytes.drain(..bytes.len() - header.body);
     let request = frame::request_in(header.kind, &bytes);
@@ -471,10 +471,6 @@ impl Door for Listener {
 
     fn deadline(&self) -> Option<Instant> {
         [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline()].into_iter().flatten().min()
-    }
-
-    fn measures_closely(&self) -> bool {
-        self.turns.shares.measures_closely()
     }
 
     fn also_spent(&mut self, time: Duration) {

@@ -219,10 +219,6 @@ pub trait Door: Send {
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers);
     /// Returns the time at which the door wants to be called again though nothing is ready.
     fn deadline(&self) -> Option<Instant>;
-    /// Returns whether the time that the server's side takes is to be measured by the processor, not by the clock.
-    fn measures_closely(&self) -> bool {
-        false
-    }
     /// Counts time beside the last turn that the server's side has taken for it.
     fn also_spent(&mut self, time: Duration) {
         let _ = time;

@@ -23,6 +23,7 @@ use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, JobInfor
 use crate::message::door::{Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::sys::socket;
+use crate::sys::stopwatch::Stopwatch;
 use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
@@ -158,7 +159,7 @@ impl PmiListener {
     fn turn(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if self.turns.begin(id, &mut connection.place) {
-            let begin = self.turns.shares.stopwatch();
+            let begin = Stopwatch::begin();
             self.read(id, to_end, callers);
             self.turns.spend(begin.elapsed());
         }
@@ -211,7 +212,7 @@ impl PmiListener {
 
     /// Hands whole messages on, as many as a turn has time for. Returns whether that was all that may be handed on now.
     fn dispatch(&mut self, id: u64, callers: &mut dyn Callers) -> Result<bool, Breach> {
-        let (begin, mut has_begun) = (self.turns.shares.stopwatch(), false);
+        let (begin, mut has_begun) = (Stopwatch::begin(), false);
         while let Some(connection) = self.connections.get_mut(&id) {
             if connection.is_busy {
                 return Ok(true);
@@ -523,10 +524,6 @@ impl Door for PmiListener {
 
     fn deadline(&self) -> Option<Instant> {
         [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline()].into_iter().flatten().min()
-    }
-
-    fn measures_closely(&self) -> bool {
-        self.turns.shares.measures_closely()
     }
 
     fn also_spent(&mut self, time: Duration) {

@@ -154,15 +154,10 @@ impl Reactor {
         self.deliver();
     }
 
-    /// Begins to measure what is done for somebody, as closely as any door does.
-    fn stopwatch(&self) -> Stopwatch {
-        Stopwatch::begin(self.doors.iter().any(|door| door.measures_closely()))
-    }
-
     /// Begins a step that may be one for somebody, though it is nobody's turn.
     fn begin_for_somebody(&mut self) -> Stopwatch {
         self.router.cx.counts_for = None;
-        self.stopwatch()
+        Stopwatch::begin()
     }
 
     /// Counts such a step for whom its room has named, else for this peer, and what threads have taken for others.
@@ -179,7 +174,7 @@ impl Reactor {
 
     /// Delivers what the turn of a door has led to, and tells it what that has taken.
     fn deliver_for(&mut self, door: usize) {
-        let begin = self.stopwatch();
+        let begin = Stopwatch::begin();
         self.deliver();
         self.doors[door].also_spent(begin.elapsed());
     }

@@ -181,7 +181,7 @@ impl StockListener {
     fn turn(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if self.turns.begin(id, &mut connection.place) {
-            let begin = self.turns.shares.stopwatch();
+            let begin = Stopwatch::begin();
             self.read(id, to_end, callers);
             self.turns.spend(begin.elapsed());
         }
@@ -233,7 +233,7 @@ impl StockListener {
 
     /// Hands whole messages on, as many as a turn has time for. Returns whether that was all of them.
     fn dispatch(&mut self, id: u64, callers: &mut dyn Callers) -> Result<bool, Breach> {
-        let (begin, mut has_begun) = (self.turns.shares.stopwatch(), false);
+        let (begin, mut has_begun) = (Stopwatch::begin(), false);
         while let Some(connection) = self.connections.get_mut(&id) {
             if connection.is_busy {
                 return Ok(true);
@@ -300,7 +300,7 @@ impl StockListener {
                 connection.is_busy = false;
                 self.turns.serve(connection.place.owner);
                 self.turns.shares.spend(self.turns.served, took);
-                let begin = self.turns.shares.stopwatch();
+                let begin = Stopwatch::begin();
                 if let Err(breach) = self.handed_on(id, tag, len, asked, callers) {
                     return self.cut(id, &breach, callers);
                 }
@@ -511,7 +511,7 @@ fn is_settled(connections: &NumberMap<u64, Connection>, id: u64) -> bool {
 
 /// Takes the message apart that these bytes end with.
 fn decode(connection: u64, tag: u32, len: usize, reading: Reading, (bytes, charge): (Vec<u8>, Charge)) -> Done {
-    let begin = Stopwatch::begin(true);
+    let begin = Stopwatch::begin();
     let asked = reading.read(tag, &bytes[bytes.len() - len..]);
     drop((bytes, charge));
     Done::Read { connection, tag, len, asked, took: begin.elapsed() }
@@ -531,7 +531,7 @@ impl Door for StockListener {
         if ready.writable
             && let Some(owner) = self.connections.get(&id).map(|connection| connection.place.owner)
         {
-            let begin = self.turns.shares.stopwatch();
+            let begin = Stopwatch::begin();
             self.write(id, callers);
             self.turns.shares.spend(owner, begin.elapsed());
         }
@@ -553,10 +553,6 @@ impl Door for StockListener {
     fn deadline(&self) -> Option<Instant> {
         let deadlines = [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline(), self.shelf.deadline()];
         deadlines.into_iter().flatten().min()
-    }
-
-    fn measures_closely(&self) -> bool {
-        self.turns.shares.measures_closely()
     }
 
     fn also_spent(&mut self, time: Duration) {

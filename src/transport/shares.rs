@@ -6,9 +6,7 @@
 //! that others are served meanwhile: they keep four fifths of the time. Who is alone is never held.
 //!
 //! A few arrivals at fences count little, whoever they end the fence for: the last of many does the work of all. All
-//! else counts with the time that it takes, that of its answer included. And nobody is held by the clock alone, which
-//! runs on while others have the processor: once somebody takes much, turns are measured by the processor time of the
-//! thread, for as long as that goes on.
+//! else counts with the [processor time](crate::sys::stopwatch) that it takes, that of its answer included.
 //!
 //! What threads take for a process counts as its own, and what it is sent as well, but an event as that of its raiser. A
 //! held process is not sent much meanwhile.
@@ -21,7 +19,6 @@ use std::time::{Duration, Instant};
 use crate::data::Proc;
 use crate::message::Request;
 use crate::message::numbers::NumberMap;
-use crate::sys::stopwatch::Stopwatch;
 
 /// Length of a window.
 const WINDOW: Duration = Duration::from_millis(8);
@@ -33,8 +30,6 @@ const UNSETTLED: Duration = Duration::from_micros(100);
 const CHEAP: (Duration, usize, usize) = (Duration::from_micros(50), 4, 2);
 /// Time that an arrival in a cheap turn is counted with.
 const JOINT: Duration = Duration::from_micros(2);
-/// Time for which turns are measured by processor time.
-const WATCHED: Duration = Duration::from_secs(1);
 /// Time that others have for each unit of time that a held process has taken.
 const OTHERS: u32 = 4;
 
@@ -100,8 +95,6 @@ pub struct Shares {
     turns: u64,
     /// Processes that are held, and until when.
     held: Vec<(Instant, Owner)>,
-    /// End of the time in which turns are measured by processor time.
-    watched: Option<Instant>,
 }
 
 /// Requests of one turn.
@@ -134,7 +127,6 @@ impl Shares {
             last: STRANGERS,
             turns: 0,
             held: Vec::new(),
-            watched: None,
         }
     }
 
@@ -219,16 +211,6 @@ impl Shares {
         }
     }
 
-    /// Begins to measure a turn.
-    pub fn stopwatch(&self) -> Stopwatch {
-        Stopwatch::begin(self.measures_closely())
-    }
-
-    /// Returns whether turns are measured by processor time.
-    pub fn measures_closely(&self) -> bool {
-        self.watched.is_some()
-    }
-
     /// Counts a turn of a process with these requests, which have taken so much time.
     pub fn spend_on(&mut self, owner: Owner, asked: Asked, time: Duration) {
         let time = if self.is_cheap(owner, asked, time) { JOINT * asked.joint as u32 } else { time };
@@ -271,16 +253,11 @@ impl Shares {
             return hold.into_iter().for_each(|(until, _)| *until += OTHERS * time);
         }
         if used <= FREE || !share.are_others_served {
-            self.watched = self.watched.filter(|until| *until > now);
             return;
         }
         let most = self.shares.iter().filter(|(other, _)| **other != owner).map(|(_, share)| share.used_by(window));
         if used <= 2 * most.max().unwrap_or_default() {
             return;
-        }
-        if self.watched.replace(now + WATCHED).is_none() {
-            // The clock has said so. What the processor says is seen from now on.
-            return self.shares.values_mut().for_each(|share| (share.used, share.used_before) = Default::default());
         }
         self.held.push((now + OTHERS * time, owner));
         if let Some(share) = self.shares.get_mut(&owner) {
@@ -361,20 +338,6 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_held_by_the_clock_alone() {
-        let mut bench = Bench::new();
-        (0..3).for_each(|_| {
-            assert!(bench.turn(0, MS) && bench.turn(1, MS / 50));
-        });
-        assert!(matches!(bench.shares.stopwatch(), Stopwatch::Processor(_)), "it is looked at more closely");
-        assert!(!bench.shares.is_held(bench.owners[0]));
-        (0..10).for_each(|_| _ = (bench.turn(0, MS), bench.turn(1, MS / 50)));
-        assert!(bench.shares.is_held(bench.owners[0]));
-        bench.now += 2 * WATCHED;
-        assert!(bench.turn(1, MS / 50) && matches!(bench.shares.stopwatch(), Stopwatch::Clock(_)), "it is over");
-    }
-
-    #[test]
     fn nobody_is_held_who_is_alone_or_takes_what_others_take() {
         let mut bench = Bench::new();
         assert!((0..1000).all(|_| bench.turn(0, MS)));
@@ -396,13 +359,10 @@ mod tests {
     #[test]
     fn what_a_turn_leads_to_counts_though_nobody_was_served_since_the_turn() {
         let mut bench = Bench::new();
-        for is_watched in [false, true] {
-            bench.now += 3 * WINDOW;
-            assert!(bench.turn(1, MS / 50) && bench.turn(0, MS / 10));
-            assert!(!bench.shares.is_held(bench.owners[0]), "a short turn");
-            bench.spend(0, 2 * FREE);
-            assert_eq!(bench.shares.is_held(bench.owners[0]), is_watched);
-        }
+        assert!(bench.turn(1, MS / 50) && bench.turn(0, MS / 10));
+        assert!(!bench.shares.is_held(bench.owners[0]), "a short turn");
+        bench.spend(0, 2 * FREE);
+        assert!(bench.shares.is_held(bench.owners[0]));
     }
 
     #[test]

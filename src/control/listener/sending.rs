@@ -15,6 +15,7 @@ use crate::data::Status;
 use crate::data::archive::Wire;
 use crate::message::door::{Callers, Left};
 use crate::message::{Push, Reply};
+use crate::sys::stopwatch::Stopwatch;
 use crate::transport::output::{Flush, Full};
 
 impl Listener {
@@ -81,7 +82,7 @@ impl Listener {
     /// Sends what there is a turn for, as time of the process that it is sent for.
     pub(super) fn send_some(&mut self, id: u64, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get(&id) else { return };
-        let (cause, begin) = (connection.cause(), self.turns.shares.stopwatch());
+        let (cause, begin) = (connection.cause(), Stopwatch::begin());
         self.write(id, callers);
         self.turns.shares.spend(cause, begin.elapsed());
     }

@@ -300,7 +300,7 @@ impl Ctx {
     ) -> std::io::Result<system::Worker> {
         let tickets = self.tickets.clone();
         let work = move || {
-            let begin = Stopwatch::begin(true);
+            let begin = Stopwatch::begin();
             let ticket = work();
             // The peer is held, where it has to be, before it may go on.
             tickets(Ticket::Worked(peer, begin.elapsed()));

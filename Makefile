@@ -36,6 +36,7 @@ setup: ## install the compilers and the real MPI libraries that the rest needs
 	@scripts/setup "$(TARGET)/venv"
 	@scripts/headers "$(TARGET)/headers"
 	@scripts/mpich "$(TARGET)/venv" "$(TARGET)/mpich"
+	@scripts/suite "$(TARGET)/suites" trixie
 
 dist: ## build the release into dist/: the command, the C library, its headers
 	@scripts/dist "$(TARGET)" dist

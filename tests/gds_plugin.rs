@@ -6,7 +6,7 @@ mod launch;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use launch::{Launch, Outcome, dist, have, mpirun, peer};
+use launch::{Launch, Outcome, UP, dist, have, mpirun, peer, traced_gets};
 use nix::sys::signal::Signal;
 
 /// The plug-ins of Debian's library.
@@ -108,15 +108,7 @@ fn traced(name: &str, words: &str, plugged: bool) -> (Vec<String>, bool) {
     let strace = format!("{words}{}exec strace -f -o '{}'/$PMIX_RANK \"$0\" 10000; ", on_ours(), folder.display());
     let launch = ranks(2, &strace, &program);
     if plugged { with_plugin(launch) } else { launch }.run().expect(0);
-    let trace = fs::read_to_string(folder.join("0")).expect("a trace of each rank");
-    // Of the thread that Gets.
-    let thread = trace.lines().find(|line| line.contains("gets begin")).expect("the first mark");
-    let thread = thread.split_once(' ').expect("strace -f begins with the thread").0.to_owned() + " ";
-    let calls = trace.lines().filter(|line| line.starts_with(&thread) && !line.contains(" <... "));
-    let calls: Vec<_> = calls.skip_while(|line| !line.contains("gets begin")).skip(1).collect();
-    let end = calls.iter().position(|line| line.contains("gets end")).expect("the second mark");
-    let opened = trace.lines().any(|line| line.contains("instanton-store-") && line.ends_with(" = 0"));
-    (calls[..end].iter().map(|line| (*line).to_owned()).collect(), opened)
+    traced_gets(&folder)
 }
 
 #[test]
@@ -190,25 +182,12 @@ fn half_the_ranks_may_do_without() {
     }
 }
 
-/// A job whose ranks say that they begin, and whose server is killed then: `WORDS PROGRAM`.
-const KILLED: &str = r#"
-mkfifo "$TMPDIR/up"
-exec 3<>"$TMPDIR/up"
-mpirun.openmpi --oversubscribe -n 2 /bin/sh -c "$0 echo up > '$TMPDIR/up'; exec \"\$0\" 3000000" "$1" &
-read -r _ <&3
-read -r _ <&3
-kill -9 $!
-wait $!
-# The launcher has left its own.
-rm -rf "$TMPDIR"/*
-"#;
-
 #[test]
 fn a_killed_server_leaves_no_rank_that_waits() {
     let program = peer("pmix/get_bench");
     if can_run("a_killed_server_leaves_no_rank_that_waits", &[&program]) {
-        let launch = Launch::alone("/bin/bash").args(["-c", KILLED, &on_ours()]).args([&program]);
-        let outcome = with_plugin(launch.stock_library()).run().expect(0);
+        let launch = with_plugin(ranks(2, &(UP.to_owned() + &on_ours()), &program)).args(["3000000"]);
+        let outcome = launch.killed_when_up().run().expect(0);
         assert_eq!(outcome.lines_with("Finalize"), 0, "{outcome:#?}");
     }
 }

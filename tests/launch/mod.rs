@@ -91,6 +91,33 @@ pub fn plain_environment(command: &mut Command) {
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 }
 
+/// The shell's words by which a rank says that it is up.
+pub const UP: &str = "echo up > \"$TMPDIR/up\"; ";
+const KILLED: &str = r#"
+mkfifo "$TMPDIR/up"
+exec 3<>"$TMPDIR/up"
+"$@" &
+read -r _ <&3
+read -r _ <&3
+kill -9 $!
+wait $!
+rm -rf "${TMPDIR:?}"/*
+"#;
+
+/// What rank 0 did under `strace -f -o FOLDER/RANK` while it Got many times: its system calls, and true if it has opened
+/// the segments of a node before.
+pub fn traced_gets(folder: &Path) -> (Vec<String>, bool) {
+    let trace = fs::read_to_string(folder.join("0")).expect("a trace of each rank");
+    // Of the thread that Gets.
+    let thread = trace.lines().find(|line| line.contains("gets begin")).expect("the first mark");
+    let thread = thread.split_once(' ').expect("strace -f begins with the thread").0.to_owned() + " ";
+    let calls = trace.lines().filter(|line| line.starts_with(&thread) && !line.contains(" <... "));
+    let calls: Vec<_> = calls.skip_while(|line| !line.contains("gets begin")).skip(1).collect();
+    let end = calls.iter().position(|line| line.contains("gets end")).expect("the second mark");
+    let opened = trace.lines().any(|line| line.contains("instanton-store-") && line.ends_with(" = 0"));
+    (calls[..end].iter().map(|line| (*line).to_owned()).collect(), opened)
+}
+
 /// A launch in preparation: `instanton run` or `mpirun` with these arguments.
 pub struct Launch {
     launcher: PathBuf,
@@ -133,6 +160,14 @@ impl Launch {
 
     pub fn env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Launch {
         self.environment.push((name, value.as_ref().to_owned()));
+        self
+    }
+
+    /// Kills the launcher when two ranks have said so, by [`UP`], and takes away what it has left.
+    pub fn killed_when_up(mut self) -> Launch {
+        let launcher = std::mem::replace(&mut self.launcher, "/bin/bash".into()).into_os_string();
+        let shell = ["-c", KILLED, "killed"].map(OsString::from);
+        self.arguments.splice(0..0, shell.into_iter().chain([launcher]));
         self
     }
 

@@ -1,0 +1,180 @@
+//! The plug-in of `dist/lib/instanton` in `prterun` of later Debian suites, which is the server and keeps its own
+//! library. Nothing of such a suite is installed: its launcher, its libraries and the ranks run by its own loader, from
+//! the folder that `scripts/suite` has unpacked.
+
+mod launch;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use launch::{Launch, Outcome, UP, dist, have, peer, skipped, target, traced_gets};
+use nix::sys::signal::Signal;
+
+/// Suites whose release of the stock library is served.
+const SUITES: [&str; 1] = ["trixie"];
+
+/// What a rank brings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Library {
+    Stock,
+    Ours,
+}
+use Library::{Ours, Stock};
+
+/// An unpacked suite.
+struct Suite {
+    root: PathBuf,
+    /// Its libraries.
+    libraries: PathBuf,
+}
+
+impl Suite {
+    /// The suites that are here, for a test that needs some programs.
+    fn all(test: &str, programs: &[&str]) -> Vec<Suite> {
+        let mut needed: Vec<_> = programs.iter().map(|program| peer(program)).collect();
+        needed.push(dist().join("lib/instanton/pmix_mca_gds_instanton.so"));
+        if !have(test, &needed) {
+            return Vec::new();
+        }
+        let one = |suite: &&str| {
+            let root = target().join("suites").join(suite);
+            let libraries = root.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));
+            if root.join("usr/bin/prterun").exists() {
+                return Some(Suite { root, libraries });
+            }
+            let reason = fs::read_to_string(root.with_extension("missing"));
+            skipped(test, reason.as_deref().unwrap_or("make setup has not fetched the suite").trim());
+            None
+        };
+        SUITES.iter().filter_map(one).collect()
+    }
+
+    /// The loader of the suite.
+    fn loader(&self) -> PathBuf {
+        let folders = ["usr/lib64", "usr/lib"].map(|folder| fs::read_dir(self.root.join(folder)));
+        let files = folders.into_iter().flatten().flatten().flatten().map(|entry| entry.path());
+        let is_loader = |file: &PathBuf| file.to_string_lossy().contains("/ld-linux-");
+        files.into_iter().find(is_loader).expect("a C library has its loader")
+    }
+
+    /// Where a program of the suite finds libraries.
+    fn path(&self) -> String {
+        format!("{}:{}", self.libraries.join("pmix2/lib").display(), self.libraries.display())
+    }
+
+    /// Ranks of a program under the suite's launcher.
+    fn ranks(&self, ranks: u32, library: Library, program: &str) -> Launch {
+        let ours = match library {
+            Ours => format!("{}:", dist().join("lib").display()),
+            Stock => String::new(),
+        };
+        let launcher = Launch::alone(self.loader()).args(["--library-path", &self.path(), "--argv0", "prterun"]);
+        let launcher = launcher.args([self.root.join("usr/bin/prterun")]).args(["--map-by", ":OVERSUBSCRIBE"]);
+        let rank = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/launch/rank");
+        let launch = launcher.args(["-n", &ranks.to_string()]).args([rank]).stock_library();
+        let launch = launch.env("PRTE_ALLOW_RUN_AS_ROOT", "1").env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        let launch = launch.env("INSTANTON_TEST_LOADER", self.loader()).env("INSTANTON_TEST_PROGRAM", peer(program));
+        let launch = launch.env("INSTANTON_TEST_LIBRARIES", ours + &self.path());
+        launch.env("PMIX_MCA_mca_base_component_path", self.libraries.join("pmix2/lib/pmix"))
+    }
+
+    /// The same with the plug-in.
+    fn plugged(&self, ranks: u32, library: Library, program: &str) -> Launch {
+        let both = [dist().join("lib/instanton"), self.libraries.join("pmix2/lib/pmix")];
+        let both = std::env::join_paths(both).expect("a colon in no name");
+        self.ranks(ranks, library, program).env("PMIX_MCA_mca_base_component_path", both)
+    }
+}
+
+/// The lines of the output that mean something. The launcher ends what ranks log with a NUL, wherever that comes among
+/// their lines, and takes the size of a node from nowhere.
+fn lines(outcome: &Outcome) -> Vec<&str> {
+    let lines = outcome.stdout.lines().map(|line| line.trim_start_matches(['\0', ' ']));
+    let mut lines: Vec<_> = lines.filter(|line| !line.contains("get pmix.node.size")).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn all_ranks_are_told_what_they_are_without_it() {
+    let programs: [(&str, &[&str], u32); 5] = [
+        ("pmix/survey", &[], 2),
+        ("pmix/survey", &[], 4),
+        ("pmix/calls", &[], 3),
+        ("pmix/calls", &["events"], 3),
+        ("pmix/calls", &["spawn"], 2),
+    ];
+    for suite in Suite::all("all_ranks_are_told_what_they_are_without_it", &programs.map(|(program, ..)| program)) {
+        for (program, arguments, n) in programs {
+            for library in [Stock, Ours] {
+                let run = |launch: Launch| launch.args(arguments).run().expect(0);
+                let without = run(suite.ranks(n, library, program));
+                let with = run(suite.plugged(n, library, program));
+                assert!(lines(&with).len() > 5, "{with:#?}");
+                assert_eq!(lines(&with), lines(&without), "{program} on {library:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn data_come_without_a_fence() {
+    for suite in Suite::all("data_come_without_a_fence", &["pmix/dmodex"]) {
+        for library in [Stock, Ours] {
+            let outcome = suite.plugged(4, library, "pmix/dmodex").run().expect(0);
+            assert_eq!(outcome.stdout, "direct modex of 4: right\n", "{library:?}");
+        }
+    }
+}
+
+#[test]
+fn mpi_programs_run_on_both_libraries() {
+    let programs = [
+        ("ompi5/ring", 4, "ring of 4: token 40, right\n"),
+        ("ompi5/alltoall", 4, "alltoall of 4: 0 wrong elements, right\n"),
+        ("ompi5/spawn", 2, "spawn of 2 by 2: right\n"),
+    ];
+    for suite in Suite::all("mpi_programs_run_on_both_libraries", &programs.map(|(program, ..)| program)) {
+        for (program, n, said) in programs {
+            for library in [Stock, Ours] {
+                let outcome = suite.plugged(n, library, program).run().expect(0);
+                assert_eq!(outcome.stdout, said, "{library:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_get_makes_no_system_call() {
+    let strace = Path::new("/usr/bin/strace");
+    for suite in Suite::all("a_get_makes_no_system_call", &["pmix/quiet_gets"]) {
+        if !have("a_get_makes_no_system_call", &[strace.into()]) {
+            return;
+        }
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("suite-gets");
+        fs::create_dir_all(&folder).expect("a folder for the traces");
+        let words = format!("through=({} -f -o '{}'/$PMIX_RANK)", strace.display(), folder.display());
+        let launch = suite.plugged(2, Ours, "pmix/quiet_gets").env("INSTANTON_TEST_WORDS", words);
+        launch.args(["10000"]).run().expect(0);
+        assert_eq!(traced_gets(&folder), (Vec::new(), true));
+    }
+}
+
+#[test]
+fn a_killed_rank_ends_its_job() {
+    for suite in Suite::all("a_killed_rank_ends_its_job", &["ompi5/misbehave"]) {
+        let run = |how: [&str; 2]| suite.plugged(3, Ours, "ompi5/misbehave").args(how).run();
+        run(["abort", "7"]).expect(7);
+        run(["signal", "9"]).expect(128 + Signal::SIGKILL as i32);
+    }
+}
+
+#[test]
+fn a_killed_server_leaves_no_rank_that_waits() {
+    for suite in Suite::all("a_killed_server_leaves_no_rank_that_waits", &["pmix/get_bench"]) {
+        let launch = suite.plugged(2, Ours, "pmix/get_bench").args(["3000000"]);
+        let launch = launch.env("INSTANTON_TEST_WORDS", UP);
+        let outcome = launch.killed_when_up().run().expect(0);
+        assert_eq!(outcome.lines_with("Finalize"), 0, "{outcome:#?}");
+    }
+}

@@ -24,7 +24,7 @@ pub enum Kind {
     Request,
     /// Answers and pushes that the process has not read.
     Output,
-    /// Attributes that a collective keeps for its host.
+    /// Attributes that a collective keeps for its host, and data that it carries.
     Collective,
     /// Paths to remove after the process or its job.
     Cleanup,
@@ -75,7 +75,7 @@ impl fmt::Display for Kind {
             Kind::Input => "an incomplete request",
             Kind::Request => "a waiting request",
             Kind::Output => "unread answers",
-            Kind::Collective => "attributes of a collective",
+            Kind::Collective => "data of a collective",
             Kind::Cleanup => "paths to clean up",
             Kind::Event => "a kept event",
             Kind::Pull => "output to be read",

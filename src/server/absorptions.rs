@@ -12,7 +12,9 @@ use super::ctx::Ctx;
 use super::ctx::slices::Slice;
 use super::ctx::ticket::{Ticket, TrackerId};
 use super::jobs::Jobs;
+use crate::account::Charge;
 use crate::data::{Proc, Status};
+use crate::message::door::PeerId;
 use crate::message::numbers::NumberMap;
 use crate::trace;
 
@@ -24,8 +26,8 @@ const SLICE: usize = 64 << 10;
 /// Purpose that data is brought for, by the number of the state that its room keeps.
 #[derive(Debug, PartialEq)]
 pub enum Purpose {
-    /// A fence.
-    Fence(TrackerId),
+    /// A fence, and the peers that have come to it.
+    Fence(TrackerId, Vec<PeerId>),
     /// A fence that has failed here.
     FailedFence(u64),
     /// A direct modex of a process of another node.
@@ -57,6 +59,8 @@ struct Absorption {
     intake: Option<Intake>,
     /// Processes of a slice.
     slice: usize,
+    /// Charges for the data, as it has come and decoded.
+    _charges: Vec<Charge>,
 }
 
 /// Absorptions under way.
@@ -67,20 +71,25 @@ pub struct Absorptions {
 }
 
 impl Absorptions {
-    /// Takes in what the host has brought. Returns how that ends, unless it goes on.
+    /// Returns whether data is taken in by and by.
+    pub fn is_large(brought: &Brought) -> bool {
+        brought.bytes() > LARGE
+    }
+
+    /// Takes in what the host has brought, where it is large at the cost of these peers. Returns how that ends, unless
+    /// it goes on.
     pub fn begin(
         &mut self,
         cx: &mut Ctx,
         jobs: &mut Jobs,
         purpose: Purpose,
-        brought: Result<Brought, Status>,
+        (brought, payers): (Result<Brought, Status>, Vec<PeerId>),
     ) -> Option<Absorbed> {
         let brought = match brought {
             Ok(brought) => brought,
             Err(status) => return Some(Absorbed { purpose, result: Err(status) }),
         };
-        let bytes = brought.bytes();
-        if bytes <= LARGE {
+        if !Self::is_large(&brought) {
             let decoded = brought.decode(&exchange::sender(cx));
             let result = decoded.and_then(|Decoded { ranks, said }| {
                 exchange::take_in(cx, jobs, ranks)?;
@@ -88,14 +97,20 @@ impl Absorptions {
             });
             return Some(Absorbed { purpose, result });
         }
+        let bytes = brought.bytes();
+        let charges = match cx.charge_jobs(&payers, bytes.saturating_mul(2)) {
+            Ok(charges) => charges,
+            Err(status) => return Some(Absorbed { purpose, result: Err(status) }),
+        };
         self.last += 1;
         let (number, decoded) = (self.last, Place::default());
         let (brought, own, place) = (Arc::new(brought), exchange::sender(cx), decoded.clone());
         let decode = move || _ = lock(&place).insert(brought.decode(&own));
-        let absorption = Absorption { purpose, bytes, decoded, said: Said::default(), intake: None, slice: 1 };
+        let said = Said::default();
+        let absorption = Absorption { purpose, bytes, decoded, said, intake: None, slice: 1, _charges: charges };
         self.under_way.insert(number, absorption);
         let theirs = decode.clone();
-        let worker = cx.offload("exchange", move || {
+        let worker = cx.offload_for(payers, "exchange", move || {
             theirs();
             Ticket::Decoded(number)
         });
@@ -146,6 +161,7 @@ fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::{Account, Kind};
     use crate::data::{Key, Nspace, Rank, Scope, Value};
     use crate::message::Posted;
     use crate::server::NoHost;
@@ -161,23 +177,27 @@ mod tests {
         test: TestCtx,
         jobs: Jobs,
         absorptions: Absorptions,
+        /// Peers that the data is brought for.
+        payers: Vec<PeerId>,
     }
 
     impl Bench {
         fn new() -> Self {
             let (test, mut jobs) = (testing::ctx(NoHost), Jobs::default());
             jobs.add(&proc("job", 0).nspace, SIZE, &[Rank(0)]);
-            Bench { test, jobs, absorptions: Absorptions::default() }
+            Bench { test, jobs, absorptions: Absorptions::default(), payers: Vec::new() }
         }
 
         fn begin(&mut self, data: Vec<u8>) -> Option<Absorbed> {
-            let brought = Ok(Brought::Row(data));
+            let brought = (Ok(Brought::Row(data)), self.payers.clone());
             self.absorptions.begin(&mut self.test.cx, &mut self.jobs, Purpose::FailedFence(7), brought)
         }
 
         /// Has the thread decode what there is.
         fn decode(&mut self) -> Option<Absorbed> {
             self.test.run_offloaded();
+            let Some(Ticket::Worked(peers, _)) = self.test.ticket() else { panic!("a ticket") };
+            assert_eq!(peers, self.payers);
             let Some(Ticket::Decoded(number)) = self.test.ticket() else { panic!("a ticket") };
             self.absorptions.decoded(&mut self.test.cx, number)
         }
@@ -274,6 +294,29 @@ mod tests {
             assert_eq!(bench.finish().0, Ok(Said::default()));
             assert!(bench.jobs.memory_used() >= before);
         }
+    }
+
+    #[test]
+    fn what_is_brought_is_charged_to_the_jobs_that_it_is_for_until_it_is_taken_in() {
+        let mut bench = Bench::new();
+        let data = data(1, Scope::GLOBAL);
+        let bytes = data.len() as u64;
+        let accounts: Vec<Account> = ["job", "other"]
+            .into_iter()
+            .map(|nspace| {
+                let peer = bench.test.connect(&proc(nspace, 0));
+                bench.payers.push(peer);
+                bench.test.limit_memory(peer, 2 * bytes)
+            })
+            .collect();
+        let used = || [accounts[0].used(), accounts[1].used()];
+        assert!(bench.begin(data.clone()).is_none());
+        assert_eq!(used(), [bytes; 2], "as it has come, and decoded");
+        assert!(bench.decode().is_none());
+        assert_eq!((bench.finish().0, used()), (Ok(Said::default()), [0; 2]));
+        let _held = accounts[1].charge(Kind::Output, bytes as usize + 1).unwrap();
+        let refused = bench.begin(data).unwrap();
+        assert_eq!((refused.result, accounts[0].used()), (Err(Status::ERR_OUT_OF_RESOURCE), 0));
     }
 
     #[test]

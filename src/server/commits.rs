@@ -124,7 +124,7 @@ impl Commits {
             (Box::new(draft), result)
         };
         let taken = |shared: &Mutex<Option<Draft>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let worker = cx.offload_for(caller.peer, "commit", move || match taken(&theirs) {
+        let worker = cx.offload_for(vec![caller.peer], "commit", move || match taken(&theirs) {
             Some(draft) => {
                 let (draft, result) = step(draft);
                 Ticket::Draft(number, draft, result)
@@ -246,7 +246,7 @@ impl Commits {
 /// Drops what takes long to drop in a thread of its own, where there is one.
 fn drop_elsewhere(cx: &mut Ctx, peer: PeerId, entries: Vec<Posted>) {
     if entries.len() > SLICE {
-        let _ = cx.offload_for(peer, "drop", move || {
+        let _ = cx.offload_for(vec![peer], "drop", move || {
             drop(entries);
             Ticket::Ignored
         });

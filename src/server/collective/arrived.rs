@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::data::{Nspace, Proc, Rank};
+use crate::message::door::PeerId;
 use crate::server::ctx::peers::Caller;
 
 /// A participant that waits for the end of a collective.
@@ -65,6 +66,17 @@ impl Arrived {
     pub fn of(&self, nspace: &Nspace) -> impl Iterator<Item = (Rank, Option<&Waiter>)> {
         let ranks = self.by_name.get(nspace).into_iter().flatten();
         ranks.map(|(rank, waiter)| (*rank, waiter.as_ref()))
+    }
+
+    /// The peers that wait.
+    pub fn peers(&self) -> Vec<PeerId> {
+        self.by_name.values().flat_map(BTreeMap::values).flatten().map(|waiter| waiter.caller.peer).collect()
+    }
+
+    /// One of the peers that wait for each namespace.
+    pub fn one_of_each(&self) -> Vec<PeerId> {
+        let first = |ranks: &BTreeMap<Rank, Option<Waiter>>| ranks.values().flatten().next().map(|of| of.caller.peer);
+        self.by_name.values().filter_map(first).collect()
     }
 
     /// The request of each process that has arrived.

@@ -26,18 +26,23 @@ pub struct Contribution {
 }
 
 impl Contribution {
-    /// Begins a large one. `None` where it is small, or this cannot be done.
-    pub fn begin(cx: &Ctx, jobs: &mut Jobs, signature: &Signature, arrived: &Arrived) -> Option<Self> {
+    /// Bytes of the records that are to be carried.
+    pub fn bytes(jobs: &Jobs, signature: &Signature, arrived: &Arrived) -> u64 {
         let whole = signature.is_whole_job();
-        let ranks = |nspace| arrived.of(nspace).map(|(rank, _)| rank).collect::<Vec<Rank>>();
-        let bytes = |nspace| Some(jobs.store(nspace)?.outbound_bytes(&ranks(nspace), whole));
-        if signature.namespaces().filter_map(bytes).sum::<u64>() <= LARGE {
+        let bytes = |nspace| Some(jobs.store(nspace)?.outbound_bytes(&ranks(arrived, nspace), whole));
+        signature.namespaces().filter_map(bytes).sum()
+    }
+
+    /// Begins a large one, of so many bytes. `None` where it is small, or this cannot be done.
+    pub fn begin(cx: &Ctx, jobs: &mut Jobs, signature: &Signature, arrived: &Arrived, bytes: u64) -> Option<Self> {
+        if bytes <= LARGE {
             return None;
         }
+        let whole = signature.is_whole_job();
         let mut begun = Contribution { sender: exchange::sender(cx), whole, parts: Vec::new(), made: None };
         for nspace in signature.namespaces() {
             let Some(store) = jobs.store_mut(nspace) else { continue };
-            match store.departing(&ranks(nspace), whole) {
+            match store.departing(&ranks(arrived, nspace), whole) {
                 Ok(departing) => begun.parts.push((nspace.clone(), departing)),
                 Err(e) => {
                     trace!("what processes of {nspace} have posted is read at once: {e}");
@@ -79,4 +84,9 @@ impl Contribution {
         exchange::take_back(jobs, sent.into_iter().filter(|(proc, _)| counted(&proc.nspace)).collect());
         None
     }
+}
+
+/// The ranks of a namespace that have arrived.
+fn ranks(arrived: &Arrived, nspace: &Nspace) -> Vec<Rank> {
+    arrived.of(nspace).map(|(rank, _)| rank).collect()
 }

@@ -291,6 +291,11 @@ impl Collectives {
         self.complete.get_mut(&id)
     }
 
+    /// The peers that wait for a tracker that is complete here.
+    pub fn peers_of(&self, id: TrackerId) -> Vec<PeerId> {
+        self.complete.get(&id).map(|tracker| tracker.arrived.peers()).unwrap_or_default()
+    }
+
     /// Takes a complete tracker out, to answer its participants in another way.
     pub fn take(&mut self, id: TrackerId) -> Option<Tracker> {
         let tracker = self.complete.remove(&id)?;

@@ -7,6 +7,7 @@ use super::exchange::{self, Sent};
 use super::signature::{LocalCount, Operation, Signature};
 use crate::account::Charge;
 use crate::data::{Info, Nspace, Proc, Status, keys};
+use crate::message::door::PeerId;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::TrackerId;
 use crate::server::ctx::timers::TimerId;
@@ -63,6 +64,10 @@ pub struct Tracker {
     pub changed: bool,
     /// Keys that this node's part carries, to be carried again if the collective fails.
     pub sent: Sent,
+    /// Peers that wait for it, once it is complete here and others run on other nodes.
+    pub payers: Vec<PeerId>,
+    /// Charges to their jobs for its part, as it is read and encoded, until the host has answered.
+    pub part: Vec<Charge>,
     /// True while its part is prepared for the host by a thread.
     pub is_preparing: bool,
     /// True if its time limit has passed meanwhile, and who waits was told.
@@ -125,6 +130,8 @@ impl Tracker {
             begun_by: None,
             changed: true,
             sent: Sent::new(),
+            payers: Vec::new(),
+            part: Vec::new(),
             is_preparing: false,
             is_given_up: false,
         }
@@ -134,6 +141,18 @@ impl Tracker {
     pub fn forget_attributes(&mut self) {
         self.info = Vec::new();
         self.charge = None;
+    }
+
+    /// Charges the jobs of those who wait for its part of so many bytes, which is read and encoded; little is free.
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` over the limit of one of the jobs.
+    pub fn charge_part(&mut self, cx: &Ctx, bytes: u64) -> Result<(), Status> {
+        const FREE: u64 = 1024;
+        if bytes > FREE {
+            self.part = cx.charge_jobs(&self.arrived.one_of_each(), 2 * bytes as usize)?;
+        }
+        Ok(())
     }
 
     /// Attributes for the host. The library keeps the time itself, because two clocks would race. Nor does the host see groups

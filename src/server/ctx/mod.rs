@@ -184,6 +184,17 @@ impl Ctx {
         account.and_then(|account| account.charge(kind, bytes)).ok_or(Status::ERR_OUT_OF_RESOURCE)
     }
 
+    /// Charges the jobs of peers for data that these exchange, with an equal part for each of them.
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` over the limit of one of the jobs.
+    pub fn charge_jobs(&self, peers: &[PeerId], bytes: usize) -> Result<Vec<Charge>, Status> {
+        let part = bytes.div_ceil(peers.len().max(1));
+        let accounts = peers.iter().filter_map(|peer| Some(self.peers.get(peer)?.requests.account().of_its_job()));
+        let charges = accounts.map(|account| account.charge(Kind::Collective, part)).collect::<Option<_>>();
+        charges.ok_or(Status::ERR_OUT_OF_RESOURCE)
+    }
+
     /// Puts a message on its way.
     pub fn send(&mut self, peer: PeerId, message: Outgoing) {
         self.outbox.push((peer, message));
@@ -288,13 +299,13 @@ impl Ctx {
         self.system.offload(name, Box::new(move || tickets(work())))
     }
 
-    /// [Runs work](Self::offload) whose processor time counts as that of a peer.
+    /// [Runs work](Self::offload) whose processor time counts as that of peers, in equal parts.
     ///
     /// # Errors
     /// As [`offload`](Self::offload).
     pub fn offload_for(
         &mut self,
-        peer: PeerId,
+        peers: Vec<PeerId>,
         name: &'static str,
         work: impl FnOnce() -> Ticket + Send + 'static,
     ) -> std::io::Result<system::Worker> {
@@ -302,8 +313,8 @@ impl Ctx {
         let work = move || {
             let begin = Stopwatch::begin();
             let ticket = work();
-            // The peer is held, where it has to be, before it may go on.
-            tickets(Ticket::Worked(peer, begin.elapsed()));
+            // A peer is held, where it has to be, before it may go on.
+            tickets(Ticket::Worked(peers, begin.elapsed()));
             tickets(ticket);
         };
         self.system.offload(name, Box::new(work))

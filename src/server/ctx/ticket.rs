@@ -18,10 +18,10 @@ pub type FileState = [i128; 3];
 pub enum Ticket {
     /// Answer that matters to nobody.
     Ignored,
-    /// A thread has taken so much processor time for a peer.
-    Worked(PeerId, Duration),
-    /// The host has answered a fence.
-    Fence(TrackerId, Result<Vec<u8>, Status>),
+    /// A thread has taken so much processor time for peers.
+    Worked(Vec<PeerId>, Duration),
+    /// The host has answered a fence that these peers have come to.
+    Fence(TrackerId, Vec<PeerId>, Result<Vec<u8>, Status>),
     /// The host has brought what other nodes say to a fence that has failed here.
     FailedFence(u64, Result<Vec<u8>, Status>),
     /// The host has connected or disconnected processes, or not.

@@ -24,6 +24,7 @@ use super::ctx::ticket::{Ticket, TrackerId};
 use super::ctx::timers::{Deadline, TimerId};
 use super::jobs::Jobs;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::door::PeerId;
 use crate::message::numbers::NumberMap;
 use crate::trace;
 
@@ -179,18 +180,24 @@ impl Fences {
             // Data that local processes have committed is in their common memory already.
             return collectives.finish_with(cx, jobs, id, Ok(()));
         }
+        tracker.payers = tracker.arrived.peers();
         if !tracker.collect {
             return ask_host(cx, tracker, Vec::new());
         }
-        let Some(contribution) = Contribution::begin(cx, jobs, &tracker.signature, &tracker.arrived) else {
+        let bytes = Contribution::bytes(jobs, &tracker.signature, &tracker.arrived);
+        if let Err(status) = tracker.charge_part(cx, bytes) {
+            return collectives.fail_complete(cx, jobs, id, status);
+        }
+        let Some(contribution) = Contribution::begin(cx, jobs, &tracker.signature, &tracker.arrived, bytes) else {
             return contribute(cx, jobs, collectives, id);
         };
+        let payers = tracker.payers.clone();
         tracker.is_preparing = true;
         let place = Arc::new(Mutex::new(Some(contribution)));
         self.preparing.insert(id.0, place.clone());
         let make = move || lock(&place).iter_mut().for_each(Contribution::make);
         let theirs = make.clone();
-        let worker = cx.offload("exchange", move || {
+        let worker = cx.offload_for(payers, "exchange", move || {
             theirs();
             Ticket::Contribution(id)
         });
@@ -251,6 +258,12 @@ impl Fences {
         );
     }
 
+    /// The peers of processes that were meant to come to a fence that has failed here.
+    pub fn payers(&self, cx: &Ctx, number: u64) -> Vec<PeerId> {
+        let Some(told) = self.told.get(&number) else { return Vec::new() };
+        cx.peers.iter().filter(|(_, entry)| told.signature.contains(&entry.proc)).map(|(peer, _)| *peer).collect()
+    }
+
     /// The host has brought what other nodes have to say to a fence that has failed here, and its data is taken in.
     pub fn failure_answered(
         &mut self,
@@ -280,12 +293,13 @@ fn contribute(cx: &mut Ctx, jobs: &mut Jobs, collectives: &mut Collectives, id: 
 }
 
 /// Asks the host for a fence, with this node's part.
-fn ask_host(cx: &mut Ctx, tracker: &Tracker, data: Vec<u8>) {
+fn ask_host(cx: &mut Ctx, tracker: &mut Tracker, data: Vec<u8>) {
     let (id, procs, info) = (tracker.id, tracker.signature.procs(), tracker.info_for_host());
+    let peers = std::mem::take(&mut tracker.payers);
     cx.ask_host(
         |host, done| host.fence_nb(&procs, &info, data, done),
         Vec::new(),
-        move |result| Ticket::Fence(id, result),
+        move |result| Ticket::Fence(id, peers, result),
     );
 }
 

@@ -3,6 +3,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use super::*;
+use crate::account::Account;
 use crate::data::{Key, Rank, Scope, Value};
 use crate::message::{Posted, Reply};
 use crate::server::collective::tracker::Step;
@@ -27,6 +28,9 @@ struct Bench {
     collectives: Collectives,
     fences: Fences,
     asked: Receiver<(Vec<u8>, Completion<Vec<u8>>)>,
+    /// Bytes that the job of whoever comes may hold, and the accounts of those who have come.
+    limit: Option<u64>,
+    accounts: Vec<Account>,
 }
 
 impl Bench {
@@ -34,7 +38,8 @@ impl Bench {
         let (sender, asked) = mpsc::channel();
         let (test, mut jobs) = (testing::ctx(NotingHost(sender)), Jobs::default());
         jobs.add(&proc("job", 0).nspace, 3, &[Rank(0), Rank(1)]);
-        Bench { test, jobs, collectives: Collectives::default(), fences: Fences::default(), asked }
+        let (collectives, fences) = (Collectives::default(), Fences::default());
+        Bench { test, jobs, collectives, fences, asked, limit: None, accounts: Vec::new() }
     }
 
     /// Has a process commit a large value.
@@ -56,6 +61,7 @@ impl Bench {
     fn arrive(&mut self, rank: u32, procs: Vec<Proc>, info: Vec<Info>, group: Option<&str>) {
         let proc = proc("job", rank);
         let peer = self.test.connect(&proc);
+        self.accounts.extend(self.limit.map(|limit| self.test.limit_memory(peer, limit)));
         let waiter = Waiter { caller: self.test.request(peer), seen: None };
         let group = group.map(|group| Nspace::new(group).unwrap());
         let request = Request { waiter, proc, procs, info, group };
@@ -73,6 +79,8 @@ impl Bench {
     /// Has the thread prepare this node's part, and lets the fence go on.
     fn prepare(&mut self) {
         self.test.run_offloaded();
+        let Some(Ticket::Worked(peers, _)) = self.test.ticket() else { panic!("nobody's time") };
+        assert_eq!(peers.len(), 2, "the time of both");
         let Some(Ticket::Contribution(id)) = self.test.ticket() else { panic!("nothing is prepared") };
         self.fences.prepared(&mut self.test.cx, &mut self.jobs, &mut self.collectives, id);
     }
@@ -83,7 +91,7 @@ impl Bench {
         let Others { ranks, .. } = encoding::read(&data, &sender()).unwrap();
         done.complete(Ok(Vec::new()));
         while let Some(ticket) = self.test.ticket() {
-            let Ticket::Fence(id, result) = ticket else { continue };
+            let Ticket::Fence(id, _, result) = ticket else { continue };
             let result = result.map(|_| Said::default());
             self.fences.answered(&mut self.test.cx, &mut self.jobs, &mut self.collectives, id, result);
         }
@@ -130,6 +138,30 @@ fn a_large_part_is_made_by_a_thread_and_carried_once() {
         }
         assert_eq!(bench.carried(), Some(vec![(0, vec![]), (1, vec![value(2)])]));
     }
+}
+
+#[test]
+fn what_a_fence_carries_is_charged_to_its_job_until_the_host_has_answered() {
+    let mut bench = Bench::new();
+    (0..2).for_each(|rank| bench.commit(rank, 1));
+    bench.limit = Some(500_000);
+    bench.fence(None);
+    let used = |bench: &Bench| bench.accounts.iter().map(Account::used).sum::<u64>();
+    assert!(used(&bench) > 400_000, "read, and encoded: {}", used(&bench));
+    bench.prepare();
+    assert!(used(&bench) > 400_000, "the host has it");
+    assert_eq!((bench.carried().map(|ranks| ranks.len()), used(&bench)), (Some(2), 0));
+    // Where there is no room for it, the fence fails, and the next one carries it.
+    bench.test.sent();
+    (0..2).for_each(|rank| bench.commit(rank, 2));
+    bench.limit = Some(300_000);
+    bench.fence(None);
+    assert_eq!((bench.statuses(), bench.carried()), (vec![Status::ERR_OUT_OF_RESOURCE; 2], None));
+    assert!(matches!(bench.collectives.next_step(), Some(Step::Failed(_))), "the other nodes are told");
+    bench.limit = None;
+    bench.fence(None);
+    bench.prepare();
+    assert_eq!(bench.carried(), Some(vec![(0, vec![value(2)]), (1, vec![value(2)])]));
 }
 
 #[test]

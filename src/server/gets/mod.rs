@@ -16,6 +16,7 @@ use super::ctx::ticket::Ticket;
 use super::ctx::timers::{Deadline, TimerId};
 use super::ctx::{Ctx, Done};
 use super::jobs::Jobs;
+use crate::collect_small::collect_small;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::PeerId;
 use crate::store::{Directives, Miss};
@@ -136,6 +137,16 @@ impl Gets {
             Asker::Peer(caller) => Some((*caller, &question.proc)),
             Asker::Program(_) => None,
         })
+    }
+
+    /// The peers that wait for something of a process.
+    pub fn askers(&self, proc: &Proc) -> Vec<PeerId> {
+        let waits = self.by_proc.get(proc).into_iter().flat_map(BTreeMap::values).flatten();
+        let asker = |number| match self.waiting.get(number)?.question.asker {
+            Asker::Peer(caller) => Some(caller.peer),
+            Asker::Program(_) => None,
+        };
+        collect_small::<BTreeSet<PeerId>, _>(waits.filter_map(asker)).into_iter().collect()
     }
 
     /// Takes a question out of everything that leads to it. Nothing runs out for it any more.

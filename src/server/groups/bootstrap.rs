@@ -17,9 +17,12 @@ use super::floor::Floor;
 use super::make;
 use super::part::{Part, added};
 use super::sharing::Sharing;
+use crate::account::Charge;
 use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
+use crate::server::collective::Collectives;
 use crate::server::collective::arrived::Waiter;
 use crate::server::collective::brought::Brought;
 use crate::server::collective::exchange::Said;
@@ -43,6 +46,8 @@ struct Single {
     part: Part,
     limit: Option<TimerId>,
     at_host: bool,
+    /// Charges to its job for what it brings.
+    _charges: Vec<Charge>,
 }
 
 /// A group that all have come to, while what the others bring is taken in.
@@ -58,6 +63,12 @@ pub struct Assembly {
 }
 
 impl Assembly {
+    /// The peers that wait for it.
+    pub fn peers(&self, collectives: &Collectives) -> Vec<PeerId> {
+        let led = self.led.iter().flat_map(|id| collectives.peers_of(*id));
+        self.singles.iter().map(|caller| caller.peer).chain(led).collect()
+    }
+
     /// Begins to store what members here have given, if all have come.
     ///
     /// # Errors
@@ -163,14 +174,20 @@ impl Singles {
         };
         let mut part = Part::new(id);
         part.joined(&proc, procs, &info);
+        let (alone, peers) = (std::slice::from_ref(&proc), vec![caller.peer]);
+        let bytes = bringing::bytes(floor.jobs, alone, &part);
+        let charges = match floor.cx.charge_jobs(&peers, 2 * bytes as usize) {
+            Ok(charges) => charges,
+            Err(status) => return floor.cx.answer_status(caller, Err(status)),
+        };
         self.last += 1;
         let number = self.last;
         let limit = info.time_limit().flatten();
         let limit = limit.map(|limit| floor.cx.set_deadline(limit, Deadline::Single(number)));
-        let alone = std::slice::from_ref(&proc);
-        let bringing = Bringing::begin(floor.cx, floor.jobs, alone, &part, move || Ticket::SingleBringing(number));
+        let ticket = move || Ticket::SingleBringing(number);
+        let bringing = Bringing::begin(floor.cx, floor.jobs, alone, &part, (bytes, peers), ticket);
         let data = bringing.is_none().then(|| bringing::data(floor.cx, floor.jobs, alone, &part));
-        self.add(number, Single { proc, caller, leaders, info, part, limit, at_host: true });
+        self.add(number, Single { proc, caller, leaders, info, part, limit, at_host: true, _charges: charges });
         self.bringing.extend(bringing.map(|place| (number, place)));
         if let Some(data) = data {
             self.ask(floor, number, data);

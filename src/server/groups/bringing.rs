@@ -9,6 +9,7 @@ use super::message;
 use super::part::Part;
 use crate::data::{Info, Nspace, Proc, Rank, Scope, Status, keys};
 use crate::message::Posted;
+use crate::message::door::PeerId;
 use crate::server::collective::exchange;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::Ticket;
@@ -36,20 +37,17 @@ pub struct Bringing {
 pub type Place = Arc<Mutex<Option<Bringing>>>;
 
 impl Bringing {
-    /// Begins what a thread is to do, with a ticket that tells of its end. `None` where there is little to do, or this
+    /// Begins what a thread is to do for peers with so many [bytes], with a ticket that tells of its end. `None` where there is little to do, or this
     /// cannot be done: then it is [read at once](data).
     pub fn begin(
         cx: &mut Ctx,
         jobs: &mut Jobs,
         members: &[Proc],
         part: &Part,
+        (bytes, peers): (u64, Vec<PeerId>),
         ticket: impl FnOnce() -> Ticket + Send + 'static,
     ) -> Option<Place> {
-        let mut ranks: BTreeMap<&Nspace, Vec<Rank>> = BTreeMap::new();
-        members.iter().for_each(|proc| ranks.entry(&proc.nspace).or_default().push(proc.rank));
-        let posted = |(nspace, ranks): (&&Nspace, &Vec<Rank>)| Some(jobs.store(nspace)?.outbound_bytes(ranks, false));
-        let given = members.iter().filter_map(|proc| part.given.get(proc)).map(|given| size(given)).sum::<usize>();
-        if ranks.iter().filter_map(posted).sum::<u64>() + given as u64 <= LARGE {
+        if bytes <= LARGE {
             return None;
         }
         let mut begun = Bringing {
@@ -58,7 +56,7 @@ impl Bringing {
             posted: Vec::new(),
             made: None,
         };
-        for (nspace, ranks) in ranks {
+        for (nspace, ranks) in by_nspace(members) {
             let Some(store) = jobs.store_mut(nspace) else { continue };
             match store.departing(&ranks, false) {
                 Ok(departing) => begun.posted.push((nspace.clone(), departing)),
@@ -71,7 +69,7 @@ impl Bringing {
         }
         let place = Arc::new(Mutex::new(Some(begun)));
         let theirs = place.clone();
-        let worker = cx.offload("group", move || {
+        let worker = cx.offload_for(peers, "group", move || {
             lock(&theirs).iter_mut().for_each(Bringing::make);
             ticket()
         });
@@ -150,6 +148,19 @@ fn encode(sender: &Sender, ranks: Vec<RankData>) -> Result<Vec<u8>, Status> {
         trace!("what members of a group have posted cannot be sent: {e}");
         Status::ERR_PACK_FAILURE
     })
+}
+
+/// Bytes that members of this node have posted and give.
+pub fn bytes(jobs: &Jobs, members: &[Proc], part: &Part) -> u64 {
+    let posted = |(nspace, ranks): (&Nspace, Vec<Rank>)| Some(jobs.store(nspace)?.outbound_bytes(&ranks, false));
+    let given = members.iter().filter_map(|proc| part.given.get(proc)).map(|given| size(given) as u64);
+    by_nspace(members).into_iter().filter_map(posted).sum::<u64>() + given.sum::<u64>()
+}
+
+fn by_nspace(members: &[Proc]) -> BTreeMap<&Nspace, Vec<Rank>> {
+    let mut ranks: BTreeMap<&Nspace, Vec<Rank>> = BTreeMap::new();
+    members.iter().for_each(|proc| ranks.entry(&proc.nspace).or_default().push(proc.rank));
+    ranks
 }
 
 /// Bytes of attributes.

@@ -165,7 +165,12 @@ impl Constructs {
             return self.ask(floor, id, None);
         }
         let come: Vec<Proc> = tracker.arrived.procs().collect();
-        match Bringing::begin(floor.cx, floor.jobs, &come, part, move || Ticket::Bringing(id)) {
+        let bytes = bringing::bytes(floor.jobs, &come, part);
+        if let Err(status) = tracker.charge_part(floor.cx, bytes) {
+            return floor.collectives.fail_complete(floor.cx, floor.jobs, id, status);
+        }
+        let for_whom = (bytes, tracker.arrived.peers());
+        match Bringing::begin(floor.cx, floor.jobs, &come, part, for_whom, move || Ticket::Bringing(id)) {
             Some(place) => {
                 tracker.is_preparing = true;
                 self.bringing.insert(id, place);
@@ -223,6 +228,7 @@ impl Constructs {
         result: Result<Infos, Status>,
     ) -> Option<Answered> {
         let (Some(tracker), Some(part)) = (floor.collectives.completed(id), self.parts.get(&id)) else { return None };
+        tracker.part.clear();
         let group = part.group.clone();
         let is_led = tracker.constructs(&group) && !part.added.is_empty();
         let elsewhere = tracker.local.elsewhere;

@@ -86,6 +86,8 @@ impl Bringers {
     /// The thread has done its work.
     fn brought(&mut self) {
         self.test.run_offloaded();
+        let Some(Ticket::Worked(peers, _)) = self.test.ticket() else { panic!("a ticket") };
+        assert_eq!(peers.len(), self.here as usize, "each member's time");
         let Some(Ticket::Bringing(id)) = self.test.ticket() else { panic!("a ticket") };
         let (below, groups) = self.below();
         groups.brought(below, id);
@@ -240,8 +242,9 @@ impl Construct {
         let (below, groups) = self.below();
         let (number, brought) = groups.answered(below, id, Ok((Status::SUCCESS, infos))).expect("data");
         let (cx, jobs) = (&mut self.test.cx, &mut self.jobs);
-        assert!(self.absorptions.begin(cx, jobs, Purpose::Group(number), Ok(brought)).is_none());
+        assert!(self.absorptions.begin(cx, jobs, Purpose::Group(number), (Ok(brought), Vec::new())).is_none());
         self.test.run_offloaded();
+        let Some(Ticket::Worked(..)) = self.test.ticket() else { panic!("a ticket") };
         let Some(Ticket::Decoded(absorption)) = self.test.ticket() else { panic!("a ticket") };
         let absorbed = self.absorptions.decoded(&mut self.test.cx, absorption);
         self.absorbed(absorbed);

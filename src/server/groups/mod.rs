@@ -264,6 +264,15 @@ impl Groups {
         self.last
     }
 
+    /// The peers that wait for a group which data of other nodes is brought for.
+    pub fn payers(&self, collectives: &Collectives, number: u64) -> Vec<PeerId> {
+        match self.making.get(&number) {
+            Some(Making::Construct(id, _)) => collectives.peers_of(*id),
+            Some(Making::Assembly(assembly)) => assembly.peers(collectives),
+            None => Vec::new(),
+        }
+    }
+
     /// Data of other nodes is taken in, or cannot be: the group of that number is made, or fails.
     pub fn taken_in(&mut self, below: Below<'_>, number: u64, result: Result<Said, Status>) {
         match self.making.remove(&number) {

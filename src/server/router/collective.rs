@@ -1,7 +1,8 @@
 //! Collectives: the steps of a tracker, and the host's answers to it, each to the room of its operation.
 use super::Router;
 use crate::data::{Info, Proc, Status};
-use crate::server::absorptions::{Absorbed, Purpose};
+use crate::message::door::PeerId;
+use crate::server::absorptions::{Absorbed, Absorptions, Purpose};
 use crate::server::collective::arrived::Waiter;
 use crate::server::collective::brought::Brought;
 use crate::server::collective::signature::Operation;
@@ -46,8 +47,25 @@ impl Router {
 
     /// Takes in what the host has brought from other nodes, or why it has not.
     pub(super) fn absorb(&mut self, purpose: Purpose, brought: Result<Brought, Status>) {
-        let absorbed = self.absorptions.begin(&mut self.cx, &mut self.jobs, purpose, brought);
+        if let Purpose::Fence(id, _) = &purpose
+            && let Some(tracker) = self.collectives.completed(*id)
+        {
+            tracker.part.clear();
+        }
+        let is_large = brought.as_ref().is_ok_and(Absorptions::is_large);
+        let payers = if is_large { self.payers(&purpose) } else { Vec::new() };
+        let absorbed = self.absorptions.begin(&mut self.cx, &mut self.jobs, purpose, (brought, payers));
         self.absorbed(absorbed);
+    }
+
+    /// The peers that data of other nodes is brought for.
+    fn payers(&self, purpose: &Purpose) -> Vec<PeerId> {
+        match purpose {
+            Purpose::Fence(_, peers) => peers.clone(),
+            Purpose::FailedFence(number) => self.fences.payers(&self.cx, *number),
+            Purpose::DirectModex(proc, _) => self.gets.askers(proc),
+            Purpose::Group(number) => self.groups.payers(&self.collectives, *number),
+        }
     }
 
     /// Takes in the data of other nodes that a group is made with.
@@ -62,7 +80,7 @@ impl Router {
         let Some(Absorbed { purpose, result }) = absorbed else { return };
         let Router { cx, jobs, collectives, fences, groups, gets, .. } = self;
         match purpose {
-            Purpose::Fence(id) => fences.answered(cx, jobs, collectives, id, result),
+            Purpose::Fence(id, _) => fences.answered(cx, jobs, collectives, id, result),
             Purpose::FailedFence(number) => fences.failure_answered(cx, jobs, collectives, number, result),
             Purpose::DirectModex(proc, number) => gets.fetched(cx, jobs, &proc, number, result),
             Purpose::Group(number) => groups.taken_in(below!(self), number, result),

@@ -132,8 +132,11 @@ impl Router {
         match ticket {
             Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
             Ticket::Ignored => {}
-            Ticket::Worked(peer, time) => self.cx.worked.push((peer, time)),
-            Ticket::Fence(id, result) => self.absorb(Purpose::Fence(id), result.map(Brought::Row)),
+            Ticket::Worked(peers, time) => {
+                let part = time / peers.len().max(1) as u32;
+                self.cx.worked.extend(peers.into_iter().map(|peer| (peer, part)));
+            }
+            Ticket::Fence(id, peers, result) => self.absorb(Purpose::Fence(id, peers), result.map(Brought::Row)),
             Ticket::FailedFence(number, result) => self.absorb(Purpose::FailedFence(number), result.map(Brought::Row)),
             Ticket::Contribution(_)
             | Ticket::Bringing(_)

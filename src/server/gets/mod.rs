@@ -264,8 +264,10 @@ impl Gets {
 
     /// A peer that may have asked is gone.
     pub fn peer_over(&mut self, cx: &mut Ctx, jobs: &Jobs, peer: PeerId) {
-        if let Some(numbers) = self.by_peer.remove(&peer) {
-            self.sweeps.forget(numbers);
+        let Some(numbers) = self.by_peer.remove(&peer) else { return };
+        let first = numbers.first().and_then(|number| self.waiting.get(number));
+        if let Some(nspace) = first.map(|wait| wait.question.proc.nspace.clone()) {
+            self.sweeps.forget(nspace, numbers);
             self.sweep(cx, jobs);
         }
     }
@@ -586,6 +588,25 @@ mod tests {
             assert!((2..=4).contains(&slices) && gets.open() == 0, "{end}: {slices} slices");
             assert!(test.advance(Duration::from_secs(3600)).is_empty(), "no deadline is left behind");
         }
+    }
+
+    #[test]
+    fn the_few_look_ups_of_a_job_do_not_wait_for_the_many_of_another() {
+        const MANY: usize = 10 * SLICE;
+        let (mut test, mut jobs, mut gets) = bench(NoHost);
+        jobs.add(&proc("other", 0).nspace, 2, &[Rank(0), Rank(1)]);
+        let [greedy, other] = ["job", "other"].map(|nspace| test.connect(&proc(nspace, 0)));
+        for (peer, nspace, count) in [(greedy, "job", MANY), (other, "other", 3)] {
+            for _ in 0..count {
+                let caller = test.request(peer);
+                gets.get(&mut test.cx, &jobs, caller, proc(nspace, 1), Some(key("k")), &[]);
+            }
+        }
+        ["job", "other"].iter().for_each(|nspace| gets.process_gone(&mut test.cx, &jobs, &proc(nspace, 1)));
+        assert_eq!(test.cx.slices.pop_front(), Some(Slice::Gets));
+        gets.slice(&mut test.cx, &jobs);
+        let answered = test.replies().iter().filter(|(caller, _)| caller.peer == other).count();
+        assert_eq!((answered, gets.waiting.len()), (3, MANY + 3 - 2 * SLICE));
     }
 
     #[test]

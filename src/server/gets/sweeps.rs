@@ -1,8 +1,9 @@
 //! Sweeps: look-ups that one event is about, looked at again or ended so many at a time.
 //!
 //! Many thousands may wait for one process, or one may have asked as many. An event about them is kept as a sweep,
-//! which goes through them in the order of the index. Sweeps have their turns one after another, so what is posted
-//! before a process ends is found by whoever waits for it. Look-ups that come after an end know of it and are left out;
+//! which goes through them in the order of the index. Sweeps about one job have their turns one after another, so what is
+//! posted before a process ends is found by whoever waits for it; jobs take turns, look-up by look-up, so that the many
+//! of one do not go before the few of another. Look-ups that come after an end know of it and are left out;
 //! what is posted again before anybody has looked is looked at once.
 use std::collections::{BTreeSet, VecDeque};
 
@@ -82,7 +83,8 @@ enum Sweep {
 /// Sweeps under way.
 #[derive(Debug, Default)]
 pub struct Sweeps {
-    waiting: VecDeque<Sweep>,
+    /// By the job that they are about, that whose turn it is first.
+    waiting: VecDeque<(Nspace, VecDeque<Sweep>)>,
     /// Keys of processes that were posted and not looked at since.
     posted: BTreeSet<(Proc, Option<Key>)>,
     has_slice: bool,
@@ -108,17 +110,24 @@ impl Sweeps {
     }
 
     fn add(&mut self, place: Place, reach: Reach, upto: Option<u64>, act: Act) {
-        self.waiting.push_back(Sweep::Waiting { place, reach, upto, act });
+        self.add_to(place.proc.nspace.clone(), Sweep::Waiting { place, reach, upto, act });
     }
 
-    /// Adds the look-ups of a peer that is gone.
-    pub fn forget(&mut self, numbers: BTreeSet<u64>) {
-        self.waiting.push_back(Sweep::Forgotten(numbers));
+    /// Adds the look-ups of a peer that is gone, the first of which was about that job.
+    pub fn forget(&mut self, nspace: Nspace, numbers: BTreeSet<u64>) {
+        self.add_to(nspace, Sweep::Forgotten(numbers));
+    }
+
+    fn add_to(&mut self, nspace: Nspace, sweep: Sweep) {
+        match self.waiting.iter_mut().find(|(of, _)| *of == nspace) {
+            Some((_, sweeps)) => sweeps.push_back(sweep),
+            None => self.waiting.push_back((nspace, VecDeque::from([sweep]))),
+        }
     }
 
     /// Returns the number of those under way.
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.iter().map(|(_, sweeps)| sweeps.len()).sum()
     }
 }
 
@@ -130,8 +139,9 @@ impl Gets {
         }
         let mut left = SLICE;
         while left > 0
-            && let Some(sweep) = self.sweeps.waiting.pop_front()
+            && let Some((nspace, mut sweeps)) = self.sweeps.waiting.pop_front()
         {
+            let Some(sweep) = sweeps.pop_front() else { continue };
             let cost = match sweep {
                 Sweep::Waiting { place, reach, upto, act } => {
                     if upto.is_none() {
@@ -143,7 +153,7 @@ impl Gets {
                             let is_meant = next.number <= upto;
                             let cost = if is_meant { self.act(cx, jobs, next.number, &act) } else { 1 };
                             let rest = Sweep::Waiting { place: next, reach, upto: Some(upto), act };
-                            self.sweeps.waiting.push_front(rest);
+                            sweeps.push_front(rest);
                             cost
                         }
                         None => 0,
@@ -152,12 +162,15 @@ impl Gets {
                 Sweep::Forgotten(mut numbers) => match numbers.pop_first() {
                     Some(number) => {
                         self.forget_one(cx, number);
-                        self.sweeps.waiting.push_front(Sweep::Forgotten(numbers));
+                        sweeps.push_front(Sweep::Forgotten(numbers));
                         1
                     }
                     None => 0,
                 },
             };
+            if !sweeps.is_empty() {
+                self.sweeps.waiting.push_back((nspace, sweeps));
+            }
             left = left.saturating_sub(cost);
         }
         if SLICE - left > FEW || !self.sweeps.waiting.is_empty() {

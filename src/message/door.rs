@@ -219,9 +219,10 @@ pub trait Door: Send {
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers);
     /// Returns the time at which the door wants to be called again though nothing is ready.
     fn deadline(&self) -> Option<Instant>;
-    /// Counts time beside the last turn that the server's side has taken for it.
-    fn also_spent(&mut self, time: Duration) {
-        let _ = time;
+    /// Counts time beside the last turn that the server's side has taken for it, by which collectives have ended for so
+    /// many processes.
+    fn also_spent(&mut self, time: Duration, ended: usize) {
+        let _ = (time, ended);
     }
     /// Counts time that the answer of the host to a request of this connection has taken.
     fn spent_for(&mut self, connection: u64, time: Duration) {

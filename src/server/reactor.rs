@@ -50,6 +50,7 @@ impl Reactor {
     /// Lets a door act on one of its sockets.
     pub fn ready(&mut self, door: usize, socket: u64, ready: Ready) {
         self.has_served = true;
+        self.router.cx.ended = 0;
         let begin = self.router.cx.begin_step("a socket");
         self.doors[door].ready(socket, ready, &mut self.router);
         self.deliver_for(door);
@@ -139,6 +140,7 @@ impl Reactor {
             // The clock is read after the deadline: a door that wants to go on at once says "now".
             let now = self.router.cx.now();
             if due <= now {
+                self.router.cx.ended = 0;
                 let begin = self.router.cx.begin_step("a turn");
                 self.doors[door].tick(now, &mut self.router);
                 self.deliver_for(door);
@@ -176,7 +178,8 @@ impl Reactor {
     fn deliver_for(&mut self, door: usize) {
         let begin = Stopwatch::begin();
         self.deliver();
-        self.doors[door].also_spent(begin.elapsed());
+        let ended = std::mem::take(&mut self.router.cx.ended);
+        self.doors[door].also_spent(begin.elapsed(), ended);
     }
 
     /// Has the doors hear those out of whose end the host has told.

@@ -555,8 +555,8 @@ impl Door for StockListener {
         deadlines.into_iter().flatten().min()
     }
 
-    fn also_spent(&mut self, time: Duration) {
-        self.turns.also_spent(time);
+    fn also_spent(&mut self, time: Duration, ended: usize) {
+        self.turns.also_spent(time, ended);
     }
 
     fn spent_for(&mut self, connection: u64, time: Duration) {

@@ -28,6 +28,8 @@ const FREE: Duration = Duration::from_millis(1);
 const UNSETTLED: Duration = Duration::from_micros(100);
 /// Time, arrivals at fences and connections up to which a turn is cheap.
 const CHEAP: (Duration, usize, usize) = (Duration::from_micros(50), 4, 2);
+/// Time that it may take besides for each process that a collective has ended for.
+const ENDING: Duration = Duration::from_micros(30);
 /// Time that an arrival in a cheap turn is counted with.
 const JOINT: Duration = Duration::from_micros(2);
 /// Time that others have for each unit of time that a held process has taken.
@@ -107,6 +109,16 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// Returns whether these are a few arrivals and nothing else.
+    pub fn is_joint(self) -> bool {
+        self.own == 0 && (1..=CHEAP.1).contains(&self.joint)
+    }
+
+    /// Returns the time that the arrivals are counted with, where they are cheap.
+    pub fn joint_time(self) -> Duration {
+        JOINT * self.joint as u32
+    }
+
     /// Counts a request.
     pub fn count(&mut self, request: &Request) {
         match request {
@@ -211,17 +223,12 @@ impl Shares {
         }
     }
 
-    /// Counts a turn of a process with these requests, which have taken so much time.
-    pub fn spend_on(&mut self, owner: Owner, asked: Asked, time: Duration) {
-        let time = if self.is_cheap(owner, asked, time) { JOINT * asked.joint as u32 } else { time };
-        self.spend(owner, time);
-    }
-
-    /// Returns whether so much time for these requests is not put down to their process.
-    pub fn is_cheap(&self, owner: Owner, asked: Asked, time: Duration) -> bool {
+    /// Returns whether so much time for these requests is not put down to their process, if collectives have ended for so
+    /// many by that.
+    pub fn is_cheap(&self, owner: Owner, asked: Asked, time: Duration, ended: usize) -> bool {
         let connections = self.shares.get(&owner).map_or(0, |share| share.connections);
-        let is_joint = asked.own == 0 && (1..=CHEAP.1).contains(&asked.joint);
-        is_joint && time <= CHEAP.0 && connections <= CHEAP.2 && owner != STRANGERS
+        let limit = CHEAP.0 + ENDING * ended as u32;
+        asked.is_joint() && time <= limit && connections <= CHEAP.2 && owner != STRANGERS
     }
 
     /// Counts time that a process has taken.
@@ -263,6 +270,14 @@ impl Shares {
         if let Some(share) = self.shares.get_mut(&owner) {
             share.is_held = true;
         }
+    }
+}
+
+#[cfg(test)]
+impl Shares {
+    /// Returns the time that is not in a window yet.
+    pub fn unsettled(&self, owner: Owner) -> Duration {
+        self.shares[&owner].unsettled
     }
 }
 
@@ -320,21 +335,6 @@ mod tests {
         }
         let all = bench.now - begin;
         assert!(taken * 3 < all && taken * 8 > all, "{taken:?} of {all:?}");
-    }
-
-    #[test]
-    fn arrivals_at_fences_count_little_whatever_they_end_and_all_else_with_its_time() {
-        let mut bench = Bench::new();
-        let [last, other] = bench.owners;
-        let unsettled = |shares: &Shares, owner| shares.shares[&owner].unsettled;
-        let (fence, own) = (Asked { joint: 1, own: 0 }, Asked { joint: 0, own: 1 });
-        bench.shares.spend_on(last, fence, CHEAP.0);
-        bench.shares.spend_on(other, fence, MS / 200);
-        assert_eq!(unsettled(&bench.shares, last), unsettled(&bench.shares, other));
-        bench.shares.spend_on(last, own, MS / 50);
-        assert_eq!(unsettled(&bench.shares, last), unsettled(&bench.shares, other) + MS / 50);
-        bench.shares.spend_on(STRANGERS, fence, MS / 50);
-        assert_eq!(unsettled(&bench.shares, STRANGERS), MS / 50);
     }
 
     #[test]

@@ -43,11 +43,19 @@ pub struct Turns {
     /// Process that had the last turn, and its requests in that.
     pub served: Owner,
     pub asked: Asked,
+    /// Time of that turn that is the process's own, unless many collectives have ended by it.
+    late: Duration,
 }
 
 impl Turns {
     pub fn new(now: Instant) -> Self {
-        Turns { shares: Shares::new(now), again: VecDeque::new(), served: STRANGERS, asked: Asked::default() }
+        Turns {
+            shares: Shares::new(now),
+            again: VecDeque::new(),
+            served: STRANGERS,
+            asked: Asked::default(),
+            late: Duration::ZERO,
+        }
     }
 
     /// Arranges the next turn of a connection: after those of others, or when its process is held no more.
@@ -76,6 +84,8 @@ impl Turns {
 
     /// Counts as the time of a process what follows.
     pub fn serve(&mut self, owner: Owner) {
+        let late = std::mem::take(&mut self.late);
+        self.shares.spend(self.served, late);
         (self.served, self.asked) = (owner, Asked::default());
         self.shares.begin(owner);
     }
@@ -87,13 +97,21 @@ impl Turns {
 
     /// Counts the time of this turn.
     pub fn spend(&mut self, time: Duration) {
-        self.shares.spend_on(self.served, self.asked, time);
+        match self.shares.is_cheap(self.served, self.asked, time, 0) {
+            true => self.shares.spend(self.served, self.asked.joint_time()),
+            false if self.asked.is_joint() => self.late += time,
+            false => self.shares.spend(self.served, time),
+        }
     }
 
-    /// Counts time that the server's side has taken for what was asked in the last turn.
-    pub fn also_spent(&mut self, time: Duration) {
-        if !self.shares.is_cheap(self.served, self.asked, time) {
-            self.shares.spend(self.served, time);
+    /// Counts time that the server's side has taken for what was asked in the last turn, by which collectives have ended
+    /// for so many processes.
+    pub fn also_spent(&mut self, time: Duration, ended: usize) {
+        let late = std::mem::take(&mut self.late);
+        match self.shares.is_cheap(self.served, self.asked, late + time, ended) {
+            true if late.is_zero() => {}
+            true => self.shares.spend(self.served, self.asked.joint_time()),
+            false => self.shares.spend(self.served, late + time),
         }
     }
 
@@ -108,5 +126,46 @@ impl Turns {
     /// Returns the time of the next turn; none where nobody waits for one.
     pub fn deadline(&self) -> Option<Instant> {
         if self.again.is_empty() { self.shares.next_release() } else { Some(Instant::now()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Nspace, Proc, Rank};
+
+    const US: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn arrivals_at_fences_count_little_whoever_they_end_them_for_and_all_else_with_its_time() {
+        let mut turns = Turns::new(Instant::now());
+        let owner = turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+        let (fence, own) = (Asked { joint: 1, own: 0 }, Asked { joint: 0, own: 1 });
+        let mut counted = |owner, asked, time, delivery, ended| {
+            let before = turns.shares.unsettled(owner);
+            turns.serve(owner);
+            turns.asked = asked;
+            turns.spend(time);
+            turns.also_spent(delivery, ended);
+            turns.serve(STRANGERS);
+            turns.shares.unsettled(owner) - before
+        };
+        assert_eq!(counted(owner, fence, 50 * US, 50 * US, 1), 2 * US, "each is cheap");
+        assert_eq!(counted(owner, fence, 51 * US, US, 0), 52 * US, "a long turn that has ended nothing");
+        assert_eq!(counted(owner, fence, 60 * US, 450 * US, 32), 2 * US, "the last of 32");
+        assert_eq!(counted(owner, own, 5 * US, 4 * US, 32), 9 * US);
+        assert_eq!(counted(STRANGERS, fence, 5 * US, US, 1), 6 * US);
+    }
+
+    #[test]
+    fn a_long_turn_counts_though_another_one_comes_before_its_delivery() {
+        let mut turns = Turns::new(Instant::now());
+        let owner = turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+        turns.serve(owner);
+        turns.asked.joint = 1;
+        turns.spend(60 * US);
+        turns.serve(STRANGERS);
+        turns.also_spent(US, 32);
+        assert_eq!(turns.shares.unsettled(owner), 60 * US);
     }
 }

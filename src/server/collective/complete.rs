@@ -76,6 +76,7 @@ fn release(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker) {
         return;
     }
     store.release();
+    cx.ended += released.len();
     for waiter in released {
         if let Some(entry) = cx.peers.get_mut(&waiter.caller.peer) {
             entry.requests.close(waiter.caller.number);
@@ -87,6 +88,7 @@ fn release(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker) {
 pub fn tell(cx: &mut Ctx, tracker: &mut Tracker, reply: &Reply) {
     cx.timers.cancel(tracker.limit.take());
     for Waiter { caller, .. } in tracker.arrived.waiters().filter_map(Option::take) {
+        cx.ended += 1;
         cx.answer(caller, reply.clone());
         if let Some(entry) = cx.peers.get_mut(&caller.peer) {
             entry.has_bad_news = false;

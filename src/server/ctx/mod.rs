@@ -99,6 +99,8 @@ pub struct Ctx {
     pub meter: Meter,
     /// Peer that this step counts for, where a room says so.
     pub counts_for: Option<PeerId>,
+    /// Number of processes that collectives have ended for in this turn of a door.
+    pub ended: usize,
     /// Processor time of threads, and the peers that it counts for.
     pub worked: Vec<(PeerId, Duration)>,
     /// Work that goes on, the oldest first.
@@ -134,6 +136,7 @@ impl Ctx {
             system,
             meter: Meter::default(),
             counts_for: None,
+            ended: 0,
             worked: Vec::new(),
             slices: VecDeque::new(),
             outbox: Vec::new(),

@@ -222,9 +222,13 @@ unsafe extern "C" fn register_job_info(peer: Object, reply: Object) -> c_int {
     let Some(pass_on) = HOST.get().and_then(|(host, _)| host.functions.register_job_info) else { return ERROR };
     // SAFETY: what the host has called this one with.
     let status = unsafe { pass_on(peer, reply) };
-    if let Some(asker) = asker.filter(|_| status == SUCCESS) {
+    if let Some(asker) = asker {
         with(|host, keeper| {
             keeper.tell(&asker, || {
+                // Who is told an error need not wait for segments to find it.
+                if status != SUCCESS {
+                    return None;
+                }
                 let answer = proof::bytes(host, reply as usize);
                 answer.map_err(|error| trace!("the answer to {asker} is not read: {error}")).ok()
             });

@@ -54,7 +54,10 @@ int PMIx_Data_pack(const void *target, struct buffer *buffer, void *value, int32
 }
 
 static int passed_on;
-static int pass_on(void) { passed_on++; return 0; }
+#ifndef STATUS
+#define STATUS 0
+#endif
+static int pass_on(void) { passed_on++; return STATUS; }
 /* Behind the module something else lies, which is none of its functions. */
 struct module { const char *name; uint64_t safe; void *functions[FUNCTIONS], *behind[8]; };
 #ifdef FOREIGN
@@ -106,10 +109,21 @@ static char *peer_of(const char *name, const char *other, uint32_t number) {
   return peer;
 }
 
-/* A server's life with the module; says how often something was passed on, and how many variables a process has. */
+/* The number of variables that a process is started with. */
+static int started(struct module *module, const void *proc) {
+  char **environment = calloc(2, sizeof *environment);
+  int variables = 0;
+  environment[0] = strdup("PMIX_SERVER_URI41=server.7;tcp4://127.0.0.1:1");
+  ((int (*)(const void *, char ***))module->functions[9])(proc, &environment);
+  while (environment[variables]) variables++;
+  return variables;
+}
+
+/* A server's life with the module; says how often something was passed on, and how many variables a process has that
+ * starts first, or, with a STATUS, last. */
 int run(struct module *module, int *variables) {
   struct { char nspace[256]; uint32_t rank; } proc = {"job", 0};
-  char *name = "server", **environment = calloc(2, sizeof *environment);
+  char *name = "server";
   uint32_t rank = RANK;
   void **f = module->functions;
   memcpy(pmix_globals + 4, "server", 7);
@@ -121,11 +135,9 @@ int run(struct module *module, int *variables) {
 #else
   *(void **)(pmix_globals + PEER_AT) = peer_of(name, name, 7);
 #endif
-  environment[0] = strdup("PMIX_SERVER_URI41=server.7;tcp4://127.0.0.1:1");
   ((int (*)(void *, size_t))f[0])(NULL, 0);
   ((int (*)(const char *, uint32_t, void *, size_t))f[10])("job", 1, NULL, 0);
-  ((int (*)(void *, char ***))f[9])(&proc, &environment);
-  for (*variables = 0; environment[*variables]; ++*variables) continue;
+  *variables = started(module, &proc);
 
   /* Entries and peers that are none, or damaged ones. */
   char *entry = object(152 + MORE, &pmix_kval_t_class), *reply = object(160 + MORE, &pmix_buffer_t_class);
@@ -142,6 +154,7 @@ int run(struct module *module, int *variables) {
     put(entry, 136 + MORE, "key");
     put(entry, 144 + MORE, wild[at]);
   }
+  if (STATUS != 0) *variables = started(module, &proc);
   ((int (*)(const char *))f[11])("job");
   ((int (*)(const char *))f[11])((char *)7);
   ((void (*)(void))f[1])();

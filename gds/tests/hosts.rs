@@ -136,6 +136,11 @@ fn damaged_commits_and_answers_are_passed_on() {
 }
 
 #[test]
+fn a_job_of_which_a_process_is_told_an_error_has_no_segments() {
+    expect_of_each_release("a_job_of_which_a_process_is_told_an_error_has_no_segments", &["-DSTATUS=-46"], 1);
+}
+
+#[test]
 fn a_server_whose_name_is_not_where_it_should_be_keeps_nothing() {
     expect_of_each_release("a_server_whose_name_is_not_where_it_should_be_keeps_nothing", &["-DRANK=8"], 1);
 }

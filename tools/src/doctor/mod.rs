@@ -4,6 +4,7 @@
 //! further ones ([doors]). This thread collects until the time is over, says of each subject that is missing then that
 //! it hangs, and ends the process with whatever is left in it. Nothing is changed: no server is asked for more than to
 //! be let in and who waits, no file stays.
+mod binfmt;
 mod doors;
 mod environment;
 mod finding;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use instanton::launch::{App, AppSpec, Lacks, programs};
 
+use super::binfmt;
 use super::finding::Finding;
 use super::libraries::{LIBRARIES, describe, program};
 use crate::launch::explain;
@@ -38,8 +39,10 @@ fn startable(file: &Path) -> Result<PathBuf, explain::Explanation> {
     })?;
     let path = found.into_iter().next().unwrap_or_else(|| file.to_owned());
     match explain::lacks(&path) {
-        Some(why) => Err((crate::outcome::NOT_EXECUTABLE, format!("{}: {why}", file.display()))),
-        None => Ok(path),
+        Some(why) if !binfmt::takes(&path) => {
+            Err((crate::outcome::NOT_EXECUTABLE, format!("{}: {why}", file.display())))
+        }
+        _ => Ok(path),
     }
 }
 

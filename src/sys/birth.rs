@@ -73,17 +73,6 @@ pub fn die_with_this_thread(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// Gives the program that a command starts a descriptor, under its number here, and no other program that this process
-/// starts. It is closed here with the command.
-pub fn give(command: &mut Command, descriptor: OwnedFd) {
-    let keep = move || {
-        fcntl(&descriptor, FcntlArg::F_SETFD(FdFlag::empty()))?;
-        Ok(())
-    };
-    // SAFETY: in the child of a process with threads, this makes one system call, takes no lock and allocates nothing.
-    unsafe { command.pre_exec(keep) };
-}
-
 /// Has a program that is started inherit no descriptor but the standard three, whatever this process has left open, and
 /// find no signal blocked, as all are for the threads of a library.
 pub fn start_clean(command: &mut Command) {

@@ -3,40 +3,31 @@
 //! The kernel stops a program there for whoever traces it. The thread that starts it traces it up to that place, and
 //! lets it go with a SIGSTOP: it is stopped as by any other such signal, nobody traces it, and a SIGCONT makes it go on.
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
+
+use super::spawn::Spawn;
 
 /// Held while a program is on its way to its first instruction. Its stop there is shown to whoever waits for children
 /// as an end would be, until it is let go.
 static BIRTH: Mutex<()> = Mutex::new(());
 
 /// Error by which a child says that it may not be traced. No other step of a birth has it.
-const REFUSED: i32 = libc::EOPNOTSUPP;
+pub(super) const REFUSED: i32 = libc::EOPNOTSUPP;
 
-/// Starts a command's program, and leaves it stopped at its first instruction. For a script that is its interpreter's.
-/// A program that changes its user when it is executed does so only where this process may trace everything.
+/// Starts a program, and leaves it stopped at its first instruction. For a script that is its interpreter's. A program
+/// that changes its user when it is executed does so only where this process may trace everything.
 ///
 /// # Errors
-/// As [`Command::spawn`]; one that [`is_refused`] where the program may not be traced.
-pub fn spawn(command: &mut Command) -> io::Result<Child> {
-    let trace_me = || {
-        // SAFETY: PTRACE_TRACEME reads no other argument.
-        match unsafe { libc::ptrace(libc::PTRACE_TRACEME) } {
-            0 => Ok(()),
-            _ => Err(io::Error::from_raw_os_error(REFUSED)),
-        }
-    };
-    // SAFETY: in the child of a process with threads, this makes one system call, takes no lock and allocates nothing.
-    unsafe { command.pre_exec(trace_me) };
+/// As [`Spawn::start`]; one that [`is_refused`] where the program may not be traced.
+pub fn start(spawn: &Spawn<'_>) -> io::Result<u32> {
     let _birth = BIRTH.lock().unwrap_or_else(PoisonError::into_inner);
-    let child = command.spawn()?;
-    if stops(child.id())? {
-        let (pid, nothing) = (child.id() as libc::pid_t, std::ptr::null_mut::<libc::c_void>());
+    let child = spawn.start_traced(true)?;
+    if stops(child)? {
+        let (pid, nothing) = (child as libc::pid_t, std::ptr::null_mut::<libc::c_void>());
         // SAFETY: the request takes a number and a signal, and reads no memory. An error means that it was killed.
         unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, nothing, libc::SIGSTOP) };
         // It gets the signal when it runs again.
-        stops(child.id())?;
+        stops(child)?;
     }
     Ok(child)
 }
@@ -89,9 +80,10 @@ pub fn refuser() -> String {
 #[cfg(test)]
 mod tests {
     use nix::sys::signal::{Signal, kill};
-    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
     use nix::unistd::Pid;
 
+    use super::super::spawn;
     use super::*;
 
     fn state(pid: u32) -> Option<char> {
@@ -101,18 +93,18 @@ mod tests {
 
     #[test]
     fn a_program_waits_at_its_first_instruction_until_it_is_continued() {
-        let mut child = spawn(Command::new("sh").args(["-c", "exit 7"])).unwrap();
-        let pid = Pid::from_raw(child.id() as i32);
+        let child = spawn::tests::of("sh", &["-c", "exit 7"], start).unwrap();
+        let pid = Pid::from_raw(child as i32);
         let stopped = waitid(Id::Pid(pid), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT).unwrap();
         assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
-        assert_eq!(state(child.id()), Some('T'), "and not `t`, as one that is traced");
+        assert_eq!(state(child), Some('T'), "and not `t`, as one that is traced");
         kill(pid, Signal::SIGCONT).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(7));
+        assert_eq!(waitpid(pid, None).unwrap(), WaitStatus::Exited(pid, 7));
     }
 
     #[test]
     fn a_program_that_is_not_there_is_no_refusal() {
-        let error = spawn(&mut Command::new("/no/such/program")).unwrap_err();
+        let error = spawn::tests::of("/no/such/program", &[], start).unwrap_err();
         assert!(error.kind() == io::ErrorKind::NotFound && !is_refused(&error), "{error}");
     }
 }

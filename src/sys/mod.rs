@@ -51,6 +51,8 @@ pub mod signals;
 pub mod sock_diag;
 pub mod socket;
 #[cfg(feature = "server")]
+pub mod spawn;
+#[cfg(feature = "server")]
 pub mod stopwatch;
 #[cfg(feature = "client")]
 pub mod table;

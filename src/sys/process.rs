@@ -206,6 +206,11 @@ mod tests {
     use std::os::unix::process::CommandExt;
     use std::process::Command;
 
+    use nix::sys::signal::kill;
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::Pid;
+
+    use super::super::spawn;
     use super::*;
 
     /// In its own group, until it is killed.
@@ -237,16 +242,20 @@ mod tests {
 
     #[test]
     fn who_waits_for_ends_sees_none_before_there_is_one() {
-        let stopped = || exec_stop::spawn(&mut Command::new("true")).unwrap();
-        let mut children: Vec<_> = (0..20).map(|_| stopped()).collect();
+        let stopped = || spawn::tests::of("true", &[], exec_stop::start).unwrap() as i32;
+        let end = |child: i32| {
+            kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
+            let killed = WaitStatus::Signaled(Pid::from_raw(child), Signal::SIGKILL, false);
+            assert_eq!(waitpid(Pid::from_raw(child), None).unwrap(), killed);
+        };
+        let children: Vec<_> = (0..20).map(|_| stopped()).collect();
         // Other tests have children, too: what is seen must have ended, whoever it is.
         let waiter = std::thread::spawn(await_child);
-        let mut more = stopped();
-        children.iter_mut().for_each(|child| child.kill().unwrap());
-        let ended = waiter.join().unwrap().unwrap();
-        assert_ne!(ended, more.id() as i32);
-        children.iter_mut().for_each(|child| assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL)));
-        more.kill().unwrap();
-        more.wait().unwrap();
+        let more = stopped();
+        let (first, others) = children.split_first().unwrap();
+        kill(Pid::from_raw(*first), Signal::SIGKILL).unwrap();
+        assert_ne!(waiter.join().unwrap().unwrap(), more);
+        end(*first);
+        others.iter().copied().chain([more]).for_each(end);
     }
 }

@@ -1,16 +1,15 @@
 //! Starting the ranks of a job: their environment, their streams and their descriptors.
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use instanton::data::{Channels, Rank};
-use instanton::internal::sys::{birth, exec_stop};
+use instanton::internal::sys::exec_stop;
+use instanton::internal::sys::spawn::Spawn;
 use instanton::launch::{App, programs};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
@@ -81,7 +80,7 @@ impl Starter {
                 break;
             }
             match self.birth(&live.job, app, rank, &programs[app.number as usize], &ours, pmix) {
-                Ok(child) => born.push((rank, child.id())),
+                Ok(pid) => born.push((rank, pid)),
                 Err(error) => {
                     result = Err((rank, error));
                     break;
@@ -89,7 +88,7 @@ impl Starter {
             }
         }
         for (rank, pid) in born {
-            jobs.started(number, rank, Pid::from_raw(pid as i32));
+            jobs.started(number, rank, pid);
         }
         result
     }
@@ -102,8 +101,8 @@ impl Starter {
         let found = found.map_err(|(app, _)| anyhow!("{} is gone", app.spec.program.to_string_lossy()))?;
         pmix.inform(&live.job).map_err(|status| anyhow!("the PMIx server refuses the job: {status}"))?;
         let ours = self.ours();
-        let child = self.birth(&live.job, app, rank, &found[app.number as usize], &ours, pmix)?;
-        jobs.started(number, rank, Pid::from_raw(child.id() as i32));
+        let pid = self.birth(&live.job, app, rank, &found[app.number as usize], &ours, pmix)?;
+        jobs.started(number, rank, pid);
         Ok(())
     }
 
@@ -133,7 +132,7 @@ impl Starter {
         self.environment.clone().unwrap_or_else(|| Arc::new(std::env::vars_os().collect()))
     }
 
-    fn birth(&self, job: &Job, app: &App, rank: u32, program: &Path, ours: &Environment, pmix: &Pmix) -> Result<Child> {
+    fn birth(&self, job: &Job, app: &App, rank: u32, program: &Path, ours: &Environment, pmix: &Pmix) -> Result<Pid> {
         let _span = tracing::debug_span!(target: "run", "birth", of = %job.proc(rank)).entered();
         let asked = environment::of_app(app, ours);
         let speech = {
@@ -144,10 +143,10 @@ impl Starter {
         pmix.set_up(job, rank, &mut environment)
             .map_err(|status| anyhow!("the PMIx server refuses a rank's environment: {status}"))?;
         let wants = job.wants.over(&self.options);
-        let input = match &job.parent {
+        let input: OwnedFd = match &job.parent {
             None if wants.input == Some(Rank(rank)) => match &self.input {
                 Some(input) => input.try_clone()?.into(),
-                None => Stdio::inherit(),
+                None => io::stdin().as_fd().try_clone_to_owned()?,
             },
             None if wants.has_input(rank) => self.streams.copies.add()?.into(),
             Some(parent) if wants.has_input(rank) => {
@@ -155,7 +154,7 @@ impl Starter {
                 self.streams.inputs.add(job.proc(rank), writer.into(), parent.clone())?;
                 reader.into()
             }
-            _ => Stdio::null(),
+            _ => File::open("/dev/null")?.into(),
         };
         let socket = match speech.is_pmi {
             true => Some(speech.turn_to_pmi(self.pmi, job, rank, &mut environment)?),
@@ -166,40 +165,43 @@ impl Starter {
             }
         };
         let described = Program::new(program, &app.wdir, &environment);
-        let mut command = command(program, app, rank, input, environment);
-        if let Some(socket) = socket {
-            birth::give(&mut command, socket);
-        }
         // Before there is anybody to be ended again.
         let open = |stream: &str| wants.files.open(&job.source(rank), stream);
         let mut files = vec![open(STREAMS[0].0)?];
         if !wants.is_merged {
             files.push(open(STREAMS[1].0)?);
         }
-        let (mut merged, is_terminal) = (None, self.gives_terminals && job.parent.is_none());
-        if wants.is_merged || is_terminal {
-            let (reader, writer) = if is_terminal { pty::pair()? } else { pipe()? };
-            if wants.is_merged {
-                command.stderr(writer.try_clone()?);
-            }
-            command.stdout(writer);
-            merged = Some(reader);
+        let is_terminal = self.gives_terminals && job.parent.is_none();
+        let (reader, out) = if is_terminal { pty::pair()? } else { pipe()? };
+        let mut pipes = vec![reader];
+        let mut err = None;
+        if !wants.is_merged {
+            let (reader, writer) = pipe()?;
+            pipes.push(reader);
+            err = Some(writer);
         }
-        let stops = job.stops.is_on_exec(&job.proc(rank));
-        let birth = || if stops { exec_stop::spawn(&mut command) } else { command.spawn() };
-        let mut child = binding::bound(&job.placement.processors(rank), birth)?;
-        let pid = Pid::from_raw(child.id() as i32);
+        let name = app.spec.name_of(rank);
+        let spawn = Spawn {
+            program,
+            name: &name,
+            arguments: &app.spec.arguments,
+            environment: &environment,
+            directory: &app.wdir,
+            streams: [input.as_fd(), out.as_fd(), err.as_ref().unwrap_or(&out).as_fd()],
+            given: socket.as_ref().map(AsFd::as_fd),
+        };
+        // The launcher's only loop starts them, in the thread that ends last.
+        let birth = || if job.stops.is_on_exec(&job.proc(rank)) { exec_stop::start(&spawn) } else { spawn.start() };
+        let pid = binding::bound(&job.placement.processors(rank), birth)?;
+        // The rank's ends are the rank's alone.
+        drop((input, out, err, socket));
+        let pid = Pid::from_raw(pid as i32);
         tracing::info!(target: "run", of = %job.proc(rank), pid = pid.as_raw(), "a rank is started");
         self.streams.strangers.born(pid, described, speech.is_pmi);
-        // The rank's ends are the rank's alone.
-        drop(command);
-        let out = merged.or(child.stdout.take().map(OwnedFd::from)).context("a rank without output")?;
-        let pipes = [Some(out), child.stderr.take().map(OwnedFd::from)];
-        // There is no other one where they are merged.
-        let pipes = pipes.into_iter().flatten().zip(files);
+        let pipes = pipes.into_iter().zip(files);
         for (((pipe, file), feed), (name, channel)) in pipes.zip(&self.streams.feeds).zip(STREAMS) {
             let StreamOptions { tags, format, is_raw, .. } = wants;
-            let tag = job.tag(tags, rank, child.id(), name);
+            let tag = job.tag(tags, rank, pid.as_raw() as u32, name);
             let style = LineStyle { source: job.proc(rank), stream: name, tag, format, is_raw };
             let pulls = self.streams.pulls.clone();
             let always = wants.output.contains(channel);
@@ -207,7 +209,7 @@ impl Starter {
             let source = Source::new(pipe, style)?.watched(self.streams.strangers.clone(), pid);
             feed.add(source.pulled(pulled).filed(file, wants.files.only));
         }
-        Ok(child)
+        Ok(pid)
     }
 }
 
@@ -230,21 +232,4 @@ pub(super) fn make_room(ranks: u32, nodes: usize, jobs: usize) -> Result<()> {
         bail!("{ranks} ranks need {needed} descriptors and no more than {hard} are allowed");
     }
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
-}
-
-fn command(program: &Path, app: &App, rank: u32, input: Stdio, environment: Environment) -> Command {
-    let mut command = Command::new(program);
-    command
-        .arg0(app.spec.name_of(rank))
-        .args(&app.spec.arguments)
-        .env_clear()
-        .envs(environment)
-        .current_dir(&app.wdir)
-        .stdin(input)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    // The launcher's only loop starts them, in the thread that ends last.
-    birth::die_with_this_thread(&mut command);
-    command
 }

@@ -60,6 +60,13 @@ impl Library {
         Ok(Self { folder, launcher, clients: None, plugins: None })
     }
 
+    /// This library with another launcher.
+    #[must_use]
+    pub fn with_launcher(&self, launcher: &Path) -> Self {
+        let (folder, launcher) = (self.folder.clone(), vec![launcher.display().to_string()]);
+        Self { folder, launcher, clients: self.clients.clone(), plugins: self.plugins.clone() }
+    }
+
     /// This library in servers too, with a plug-in from another folder beside its own, and `clients` in the others.
     #[must_use]
     pub fn with_plugin(&self, plugin: &Path, clients: &Library) -> Self {

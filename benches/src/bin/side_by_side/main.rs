@@ -28,6 +28,9 @@ struct Options {
     /// An MPI program that says how long the slowest MPI_Init took; without it those rows are left out
     #[arg(long)]
     mpi: Option<PathBuf>,
+    /// The same program of MPICH, and its own launcher; without them those rows are left out
+    #[arg(long, num_args = 2, value_names = ["PROGRAM", "MPIEXEC"])]
+    mpich: Option<Vec<PathBuf>>,
     /// The library to compare with
     #[arg(long, required_unless_present = "in_place")]
     stock: Option<PathBuf>,
@@ -72,6 +75,7 @@ fn main() -> anyhow::Result<()> {
         stock: Library::new(&options.stock.unwrap_or_default(), &["mpirun.openmpi", "--oversubscribe"])?,
         plugin: options.dist.join("lib/instanton").canonicalize()?,
         mpi: options.mpi.map(|path| path.canonicalize()).transpose()?,
+        mpich: options.mpich,
         divisor: if options.quick { 10 } else { 1 },
         stock_million: options.stock_million,
     };

@@ -1,6 +1,6 @@
 //! Runs and their order. Each measurement is made with one library right after the other, so that a machine that
 //! becomes busy meanwhile spoils both.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use instanton_benches::run::{Library, Programs, RunError};
@@ -17,6 +17,8 @@ pub struct Plan {
     /// Folder of the plug-in for stock servers.
     pub plugin: PathBuf,
     pub mpi: Option<PathBuf>,
+    /// A program of MPICH, and its own launcher.
+    pub mpich: Option<Vec<PathBuf>>,
     /// Factor of all counts.
     pub divisor: u32,
     pub stock_million: bool,
@@ -35,6 +37,8 @@ const FENCE_TURNS: u32 = 10;
 pub const PLUGGED: [u32; 2] = [10_000, 100_000];
 /// Numbers of clients for what depends on them.
 pub const CLIENTS: [u32; 4] = [1, 2, 8, 32];
+/// Ranks of a job of MPICH.
+pub const MPICH: u32 = 4;
 /// Ranks of a job of many.
 pub const MANY: u32 = 300;
 /// A program that does nothing.
@@ -157,18 +161,26 @@ impl Plan {
                 say(launched.map(|(_, took)| samples.push("launch 32", took, 0)));
             }
         }
-        let Some(mpi) = &self.mpi else { return };
+        if let Some([program, hydra]) = self.mpich.as_deref() {
+            self.mpi(measured, "MPICH", &self.stock.with_launcher(hydra), MPICH, program, 20);
+        }
+        let Some(program) = &self.mpi else { return };
         for ranks in [2, 16, 32] {
-            for _ in 0..(5 / self.divisor).max(1) {
-                for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {
-                    let launched = self.programs.launch(library, ranks, mpi, &[]);
-                    say(launched.map(|(output, took)| {
-                        if let Some(slowest) = slowest_init(&output) {
-                            samples.push(&format!("MPI_Init {ranks}"), slowest, 0);
-                        }
-                        samples.push(&format!("MPI job {ranks}"), took, 0);
-                    }));
-                }
+            self.mpi(measured, "MPI", &self.stock, ranks, program, 5);
+        }
+    }
+
+    /// Jobs of an MPI program that says how long its start took, under this launcher and another in turn.
+    fn mpi(&self, measured: &mut Measured, name: &str, other: &Library, ranks: u32, program: &Path, jobs: u32) {
+        for _ in 0..(jobs / self.divisor).max(1) {
+            for (library, samples) in [(&self.ours, &mut measured.ours), (other, &mut measured.stock)] {
+                let launched = self.programs.launch(library, ranks, program, &[]);
+                say(launched.map(|(output, took)| {
+                    if let Some(slowest) = slowest_init(&output) {
+                        samples.push(&format!("{name}_Init {ranks}"), slowest, 0);
+                    }
+                    samples.push(&format!("{name} job {ranks}"), took, 0);
+                }));
             }
         }
     }

@@ -3,7 +3,7 @@ use instanton_benches::samples::{Samples, Summary};
 use instanton_benches::table::{Row, Table, Target};
 use instanton_benches::units::Unit::{self, Memory, Time};
 
-use crate::measure::{CLIENTS, MANY, Measured, PLUGGED, STOCK_CLIENTS};
+use crate::measure::{CLIENTS, MANY, MPICH, Measured, PLUGGED, STOCK_CLIENTS};
 use crate::seen::{LISTED, WATCHED};
 
 const MS: f64 = 1e3;
@@ -69,6 +69,7 @@ pub fn table(measured: &Measured) -> Table {
     registrations(&mut rows);
     helpers(&mut rows);
     launchers(&mut rows);
+    mpich(&mut rows);
     control(&mut rows);
     seen(&mut rows);
     plugged(&mut rows);
@@ -212,6 +213,13 @@ fn launchers(rows: &mut Rows<'_>) {
         rows.no_slower(format!("MPI_Init, slowest of {ranks} ranks"), &format!("MPI_Init {ranks}"), "mpirun");
         rows.time(format!("... whole job of {ranks} ranks"), &format!("MPI job {ranks}"), None);
     }
+}
+
+/// The start of MPICH, which speaks PMI-1.
+fn mpich(rows: &mut Rows<'_>) {
+    rows.table.section("MPICH 5.0.2: under instanton run, and under its own hydra");
+    rows.no_slower(format!("MPI_Init, slowest of {MPICH} ranks"), &format!("MPICH_Init {MPICH}"), "hydra");
+    rows.no_slower(format!("... whole job of {MPICH} ranks"), &format!("MPICH job {MPICH}"), "hydra");
 }
 
 /// What launchers serve, and jobs that they start.

@@ -5,7 +5,9 @@
 //! waiting but the one who asked.
 use super::ctx::Ctx;
 use super::ctx::peers::Caller;
+use super::ctx::ticket::Ticket;
 use super::jobs::Jobs;
+use crate::account::Kind;
 use crate::data::{Info, Proc, Status};
 use crate::message::{Forward, Infos, Reply};
 use crate::trace;
@@ -34,7 +36,18 @@ pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, request: 
         }
         Forward::Log { data, directives } => {
             let directives = jobs.signed(cx, proc, directives);
-            cx.forward(caller, |host, done| host.log2(proc, &data, &directives, done), (), success);
+            // What the host keeps until it is written stays charged where the process is gone.
+            let bytes = data.iter().map(|info| info.value.size()).sum();
+            let account = cx.peers.get(&caller.peer).map(|entry| entry.requests.account());
+            let kept = account.map(|account| account.force(Kind::Request, bytes));
+            cx.ask_host(
+                |host, done| host.log2(proc, &data, &directives, done),
+                (),
+                move |result| {
+                    drop(kept);
+                    Ticket::Reply(caller, result.map_or_else(Reply::Done, success))
+                },
+            );
         }
         Forward::Allocate { directive, info } => {
             let info = jobs.signed(cx, proc, info);
@@ -101,7 +114,6 @@ mod tests {
     use super::*;
     use crate::data::{InfoList, keys};
     use crate::server::ctx::testing::{self, proc};
-    use crate::server::ctx::ticket::Ticket;
     use crate::server::host::{Accepted, Answer, Completion, Host, NoHost};
 
     /// A host that notes the attributes of a publication and answers later.
@@ -113,6 +125,28 @@ mod tests {
             *self.0.lock().unwrap() = Some((info.to_vec(), done));
             Ok(Answer::Later)
         }
+
+        fn log(&self, proc: &Proc, data: &[Info], _: &[Info], done: Completion<()>) -> Accepted {
+            self.publish(proc, data, done)
+        }
+    }
+
+    #[test]
+    fn a_log_is_charged_until_its_host_has_written_it_though_its_process_is_gone() {
+        let store = Arc::new(DeferringHost::default());
+        let mut test = testing::ctx(store.clone());
+        let (mut jobs, writer) = (Jobs::default(), proc("job", 0));
+        jobs.expect(&writer, 11, 12);
+        let peer = test.connect(&writer);
+        let account = test.limit_memory(peer, 1 << 20);
+        let caller = test.request(peer);
+        let data = vec![Info::new(keys::LOG_STDOUT, vec![b'x'; 1000])];
+        pass_on(&mut test.cx, &jobs, caller, &writer, Forward::Log { data, directives: Vec::new() });
+        test.cx.peers.remove(&peer);
+        assert!(account.used() >= 1000, "{}", account.used());
+        let (_, done) = store.0.lock().unwrap().take().unwrap();
+        done.complete(Ok(()));
+        assert_eq!(account.used(), 0);
     }
 
     #[test]

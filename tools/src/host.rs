@@ -238,8 +238,8 @@ impl Host for Launcher {
         self.ask(Event::Query(query::Request { asker: proc.clone(), queries: queries.to_vec(), done }))
     }
 
-    fn log(&self, client: &Proc, data: &[Info], directives: &[Info], _: Completion<()>) -> Accepted {
-        log::log(&self.streams.feeds, client, data, directives).map(|()| Answer::Done)
+    fn log(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
+        log::log(&self.streams.feeds, client, data, directives, done)
     }
 
     fn job_control(

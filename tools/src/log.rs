@@ -7,8 +7,9 @@ use std::os::unix::net::UnixDatagram;
 
 use instanton::data::{Info, InfoList, Proc, Status, Value, keys};
 use instanton::internal::message::lines::{LineFormat, Origin};
+use instanton::server::{Accepted, Answer, Completion};
 
-use crate::output::OutputSender;
+use crate::output::{OutputSender, Written};
 
 /// Socket of the system's log.
 const SOCKET: &str = "/dev/log";
@@ -44,12 +45,35 @@ fn priority(directives: &[Info]) -> i32 {
     directives.find(keys::LOG_SYSLOG_PRI).and_then(|info| info.value.as_i32()).unwrap_or(ERROR)
 }
 
-/// Logs every item that names a channel of ours; the others are not for us.
+/// Logs every item that names a channel of ours; the others are not for us. The answer comes when all is written.
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED` when no item does, or one is required that does not; `ERR_OUT_OF_RESOURCE` when our output does
 /// not take it; `ERR_BAD_PARAM` for what is no text.
-pub fn log(outputs: &[OutputSender; 2], client: &Proc, data: &[Info], directives: &[Info]) -> Result<(), Status> {
+pub fn log(
+    outputs: &[OutputSender; 2],
+    client: &Proc,
+    data: &[Info],
+    directives: &[Info],
+    done: Completion<()>,
+) -> Accepted {
+    let request = Written::new(done);
+    match log_for(&request, outputs, client, data, directives) {
+        Ok(()) => Ok(Answer::Later),
+        Err(status) => {
+            request.forget();
+            Err(status)
+        }
+    }
+}
+
+fn log_for(
+    request: &Written,
+    outputs: &[OutputSender; 2],
+    client: &Proc,
+    data: &[Info],
+    directives: &[Info],
+) -> Result<(), Status> {
     if data.iter().chain(directives).any(is_too_much) {
         return Err(Status::ERR_NOT_SUPPORTED);
     }
@@ -62,8 +86,8 @@ pub fn log(outputs: &[OutputSender; 2], client: &Proc, data: &[Info], directives
     let mut result = Err(Status::ERR_NOT_SUPPORTED);
     for item in data {
         let logged = match item.key.as_str().unwrap_or_default() {
-            keys::LOG_STDOUT => write(&outputs[0], (source, "stdout"), item, directives),
-            keys::LOG_STDERR => write(&outputs[1], (source, "stderr"), item, directives),
+            keys::LOG_STDOUT => write(request, &outputs[0], (source, "stdout"), item, directives),
+            keys::LOG_STDERR => write(request, &outputs[1], (source, "stderr"), item, directives),
             // There is no other machine whose log could be meant.
             keys::LOG_SYSLOG | keys::LOG_LOCAL_SYSLOG | keys::LOG_GLOBAL_SYSLOG => {
                 text(item).and_then(|text| to_system(client, priority, text))
@@ -86,13 +110,14 @@ fn text(item: &Info) -> Result<&[u8], Status> {
 }
 
 fn write(
+    request: &Written,
     output: &OutputSender,
     (source, stream): (&Proc, &str),
     item: &Info,
     directives: &[Info],
 ) -> Result<(), Status> {
     let shown = shown((source, stream), text(item)?, directives);
-    output.write(&shown).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+    output.write_for(&shown, Some(request.clone())).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
 }
 
 /// The text in the form that is wanted.

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use instanton::data::Proc;
 use instanton::internal::message::lines::{LineFormat, Origin};
+use instanton::server::Completion;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -29,8 +30,8 @@ use crate::strangers::Strangers;
 pub const LONGEST_LINE: usize = 16 << 20;
 /// A prompt is shown when nothing more has come for so many milliseconds.
 const PROMPT: u8 = 50;
-/// Bytes of texts that may wait to be written.
-const MOST_WAITING: usize = 16 << 20;
+/// Bytes of texts that are written at once.
+const WRITTEN_AT_ONCE: usize = 1 << 20;
 /// Bytes that are read at once; a pipe holds no more by default.
 const CHUNK: usize = 64 << 10;
 
@@ -214,17 +215,39 @@ impl Sink {
 /// Message to a forwarding thread.
 enum Message {
     Source(Source),
-    Text(Vec<u8>),
+    Text(Vec<u8>, Option<Written>),
     /// Nobody is left who could write.
     End,
 }
 
-struct Queue {
-    /// None when nothing is forwarded any more: later messages are dropped, and a pipe closes.
-    messages: Option<Vec<Message>>,
-    /// Bytes of the texts among them.
-    bytes: usize,
+/// Request that is answered when all its texts are written, or nothing is written any more. Whoever made it is charged
+/// with them until then.
+#[derive(Clone)]
+pub struct Written(Arc<Mutex<Answer>>);
+
+/// The way back from it.
+struct Answer(Option<Completion<()>>);
+
+impl Written {
+    /// A request that is answered when this and its copies are dropped.
+    pub fn new(done: Completion<()>) -> Self {
+        Self(Arc::new(Mutex::new(Answer(Some(done)))))
+    }
+
+    /// Leaves the answer to the caller.
+    pub fn forget(self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = None;
+    }
 }
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(|done| done.complete(Ok(())));
+    }
+}
+
+/// Messages; none when nothing is forwarded any more: later ones are dropped, and a pipe closes.
+type Queue = Option<Vec<Message>>;
 
 /// The way to a forwarding thread.
 #[derive(Clone)]
@@ -244,45 +267,47 @@ pub fn feed() -> io::Result<(OutputSender, OutputReceiver)> {
     let (woken, wake) = io::pipe()?;
     set_nonblocking(&woken)?;
     set_nonblocking(&wake)?;
-    let queue = Arc::new(Mutex::new(Queue { messages: Some(Vec::new()), bytes: 0 }));
+    let queue = Arc::new(Mutex::new(Some(Vec::new())));
     Ok((OutputSender { queue: Arc::clone(&queue), wake: Arc::new(wake) }, OutputReceiver { queue, woken }))
 }
 
 impl OutputSender {
     /// Forwards one more stream.
     pub fn add(&self, source: Source) {
-        self.tell(Message::Source(source));
+        let _ = self.tell(Message::Source(source));
     }
 
     /// Writes a text between the lines of the ranks.
     ///
     /// # Errors
-    /// When too much waits to be written already, or nothing is written any more.
+    /// When nothing is written any more.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.messages.is_none() {
-            return Err(io::ErrorKind::BrokenPipe.into());
+        self.write_for(text, None)
+    }
+
+    /// Writes a text that belongs to a request.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_for(&self, text: &[u8], request: Option<Written>) -> io::Result<()> {
+        match self.tell(Message::Text(text.to_vec(), request)) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
         }
-        if queue.bytes + text.len() > MOST_WAITING {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        queue.bytes += text.len();
-        drop(queue);
-        self.tell(Message::Text(text.to_vec()));
-        Ok(())
     }
 
     /// Has what is there read to its end, and no further: somebody else may hold the pipes for ever.
     pub fn end(&self) {
-        self.tell(Message::End);
+        let _ = self.tell(Message::End);
     }
 
-    fn tell(&self, more: Message) {
-        if let Some(messages) = &mut self.queue.lock().unwrap_or_else(PoisonError::into_inner).messages {
-            messages.push(more);
-        }
+    /// Returns whether it is forwarded.
+    fn tell(&self, more: Message) -> bool {
+        let Some(messages) = &mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner) else { return false };
+        messages.push(more);
         // A pipe that is full wakes as well.
         let _ = (&*self.wake).write(&[0]);
+        true
     }
 }
 
@@ -291,14 +316,13 @@ impl OutputReceiver {
         // A message after this wakes anew.
         while self.woken.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.bytes = 0;
-        queue.messages.as_mut().map(std::mem::take).unwrap_or_default()
+        queue.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 
 impl Drop for OutputReceiver {
     fn drop(&mut self) {
-        let rest = self.queue.lock().unwrap_or_else(PoisonError::into_inner).messages.take();
+        let rest = self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(rest);
     }
 }
@@ -311,6 +335,7 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiv
     let (mut finishing, mut are_many) = (false, false);
     let mut chunk = vec![0; CHUNK];
     let mut lines = Vec::new();
+    let mut written = Vec::new();
     while !sources.is_empty() || !finishing {
         are_many |= sources.len() > 1;
         let patient = !sink.shows_prompts && are_many;
@@ -356,12 +381,21 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiv
         for more in more {
             match more {
                 Message::Source(source) => sources.push(source),
-                Message::Text(mut text) => lines.append(&mut text),
+                Message::Text(mut text, request) => {
+                    lines.append(&mut text);
+                    written.extend(request);
+                    if lines.len() > WRITTEN_AT_ONCE {
+                        sink.write(&lines)?;
+                        lines.clear();
+                        written.clear();
+                    }
+                }
                 Message::End => {}
             }
         }
         sink.write(&lines)?;
         lines.clear();
+        written.clear();
     }
     Ok(())
 }
@@ -391,6 +425,7 @@ fn wait(woken: &PipeReader, sources: &[Source], limit: PollTimeout) -> io::Resul
 mod tests {
     use super::*;
     use instanton::data::{Nspace, Rank};
+    use std::sync::mpsc;
     use std::thread;
 
     fn style(tag: &str) -> LineStyle {
@@ -506,7 +541,27 @@ mod tests {
         reader.read_to_string(&mut out).unwrap();
         assert_eq!(out, "logged\n[2.0]late\n");
         forwarding.join().unwrap().unwrap();
-        assert!(feed.write(&vec![0; MOST_WAITING + 1]).is_err());
+        assert_eq!(feed.write(b"too late").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_request_is_answered_when_its_text_is_written_however_long_that_is() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
+        drop(writer);
+        let (feed, fed) = feed().unwrap();
+        let (told, answers) = mpsc::channel();
+        let request = Written::new(Completion::new(move |result| told.send(result).unwrap()));
+        let text = vec![b'x'; 20 << 20];
+        feed.write_for(&text, Some(request)).unwrap();
+        feed.end();
+        let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, &mut { fed }));
+        reader.read_exact(&mut [0]).unwrap();
+        assert_eq!(answers.try_recv(), Err(mpsc::TryRecvError::Empty), "a pipe does not hold the rest");
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest).unwrap();
+        assert_eq!((rest.len() + 1, answers.recv()), (text.len(), Ok(Ok(()))));
+        forwarding.join().unwrap().unwrap();
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Pace of spawn requests: those that a process makes at once wait for one another, so that whoever starts many jobs
 //! leaves the processors to others most of the time.
 //!
-//! A request that comes when all before it are answered is served at once, however many there were. One that was made
-//! before that is served when the launcher has rested for [`REST`] times as long as the last one took.
+//! After each request the launcher owes its process's others a rest of [`REST`] times as long as the request took. A
+//! request that was made before the last one was answered is served when that is over. One that comes later is served at
+//! once, as long as the rests that are owed come to no more than [`FREE`]: who starts a few jobs one after another waits
+//! for nothing, and who does nothing else leaves the processors to others as well.
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -11,13 +13,30 @@ use instanton::data::Proc;
 /// Time that the launcher rests for each unit of time that a request has taken, where more of its process wait.
 const REST: u32 = 4;
 
+/// Rests that may be owed while a process that waits for each answer is still served at once.
+const FREE: Duration = Duration::from_secs(1);
+
 /// Requests of one process.
 #[derive(Debug)]
 struct Line<T> {
-    /// Time at which the last one was answered, and the end of the rest after it.
+    /// Time at which the last one was answered, and the end of the rests that are owed.
     answered: Instant,
     rests_until: Instant,
-    waiting: VecDeque<T>,
+    /// Requests, and whether each came when all before it were answered.
+    waiting: VecDeque<(T, bool)>,
+}
+
+impl<T> Line<T> {
+    /// Returns whether a request may be served at a time, which came when all before it were answered, or earlier.
+    fn serves(&self, now: Instant, waits_for_each: bool) -> bool {
+        now + if waits_for_each { FREE } else { Duration::ZERO } >= self.rests_until
+    }
+
+    /// Returns the time from which the next request that waits may be served.
+    fn next(&self) -> Option<Instant> {
+        let (_, waits_for_each) = self.waiting.front()?;
+        Some(if *waits_for_each { self.rests_until - FREE } else { self.rests_until })
+    }
 }
 
 /// Requests by the processes that make them.
@@ -34,36 +53,36 @@ impl<T> Pace<T> {
     /// Takes a request in that was made at `made`; returns it where it is to be served now.
     pub fn come(&mut self, by: &Proc, request: T, made: Instant, now: Instant) -> Option<T> {
         let Some(line) = self.0.get_mut(by) else { return Some(request) };
-        if line.waiting.is_empty() && (made >= line.answered || now >= line.rests_until) {
+        let waits_for_each = made >= line.answered;
+        if line.waiting.is_empty() && line.serves(now, waits_for_each) {
             return Some(request);
         }
-        line.waiting.push_back(request);
+        line.waiting.push_back((request, waits_for_each));
         None
     }
 
     /// A request was answered, which has taken so long.
     pub fn answered(&mut self, by: &Proc, took: Duration, now: Instant) {
-        let rests_until = now + REST * took;
-        let new = Line { answered: now, rests_until, waiting: VecDeque::new() };
+        let new = Line { answered: now, rests_until: now, waiting: VecDeque::new() };
         let line = self.0.entry(by.clone()).or_insert(new);
-        (line.answered, line.rests_until) = (now, rests_until);
+        line.answered = now;
+        line.rests_until = line.rests_until.max(now) + REST * took;
     }
 
     /// Returns the time at which the next request is to be served that waits.
     pub fn next(&self) -> Option<Instant> {
-        let waiting = self.0.values().filter(|line| !line.waiting.is_empty());
-        waiting.map(|line| line.rests_until).min()
+        self.0.values().filter_map(Line::next).min()
     }
 
     /// Takes a request out that is to be served now.
     pub fn due(&mut self, now: Instant) -> Option<T> {
-        let due = self.0.values_mut().filter(|line| !line.waiting.is_empty() && line.rests_until <= now);
-        due.min_by_key(|line| line.rests_until)?.waiting.pop_front()
+        let due = self.0.values_mut().filter(|line| line.next().is_some_and(|next| next <= now));
+        due.min_by_key(|line| line.next())?.waiting.pop_front().map(|(request, _)| request)
     }
 
     /// A process is gone. Returns its requests that nobody has served.
-    pub fn gone(&mut self, by: &Proc) -> VecDeque<T> {
-        self.0.remove(by).map(|line| line.waiting).unwrap_or_default()
+    pub fn gone(&mut self, by: &Proc) -> impl Iterator<Item = T> + use<T> {
+        self.0.remove(by).into_iter().flat_map(|line| line.waiting).map(|(request, _)| request)
     }
 }
 
@@ -80,14 +99,25 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_each_answer_is_served_at_once() {
-        let (mut pace, mut now) = (Pace::default(), Instant::now());
-        for request in 0..100 {
-            assert_eq!(pace.come(&proc(0), request, now, now), Some(request));
-            now += 10 * MS;
-            pace.answered(&proc(0), 10 * MS, now);
+    fn who_waits_for_each_answer_is_served_at_once_unless_it_does_nothing_else() {
+        // A request is part of the rest that is owed for those before.
+        for (pause, most) in [(40 * MS, Duration::ZERO), (Duration::ZERO, 30 * MS)] {
+            let (mut pace, mut now) = (Pace::default(), Instant::now());
+            let mut waits = Vec::new();
+            for request in 0..100 {
+                let made = now;
+                if pace.come(&proc(0), request, made, now).is_none() {
+                    now = pace.next().unwrap();
+                    assert_eq!(pace.due(now), Some(request));
+                }
+                waits.push(now - made);
+                now += 10 * MS;
+                pace.answered(&proc(0), 10 * MS, now);
+                now += pause;
+            }
+            assert_eq!((pace.next(), waits.iter().max()), (None, Some(&most)));
+            assert!(waits[..25].iter().all(Duration::is_zero), "{waits:?}");
         }
-        assert_eq!(pace.next(), None);
     }
 
     #[test]
@@ -104,7 +134,7 @@ mod tests {
         assert_eq!((pace.next(), pace.due(due - MS), pace.due(due)), (Some(due), None, Some(1)));
         pace.answered(&proc(0), 5 * MS, due);
         assert_eq!((pace.due(due), pace.due(due + 20 * MS)), (None, Some(2)));
-        assert_eq!(pace.gone(&proc(0)), [3]);
-        assert_eq!((pace.next(), pace.gone(&proc(1)).len()), (None, 0));
+        assert_eq!(pace.gone(&proc(0)).collect::<Vec<_>>(), [3]);
+        assert_eq!((pace.next(), pace.gone(&proc(1)).count()), (None, 0));
     }
 }

@@ -12,7 +12,7 @@ use crate::account::{Account, Charge, Kind as Held};
 use crate::data::archive::Wire;
 use crate::sys::{queue, socket};
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
-use crate::transport::output::{Flush, Full, Output};
+use crate::transport::output::{Flush, Full, Output, SENT_PER_TURN};
 use crate::transport::shares::Owner;
 use crate::transport::turns::Place;
 
@@ -21,11 +21,6 @@ pub const MAX_QUEUED_DESCRIPTORS: usize = 4 * MAX_DESCRIPTORS;
 
 /// Bytes that one that waits is charged with: what the kernel keeps of it, and as its share of a scarce thing.
 const DESCRIPTOR: usize = 4 << 10;
-
-/// Most bytes of a queue that are sent at once, and not in turns.
-pub const SENT_AT_ONCE: usize = CHUNK;
-/// Most bytes that are sent in one turn.
-const SENT_PER_TURN: usize = 4 * CHUNK;
 
 /// What goes with a message.
 struct With {
@@ -88,8 +83,6 @@ pub struct Connection {
     input: Input,
     /// Account of the process, once it is let in.
     account: Account,
-    /// True if frames wait for its next turn, and not for its peer.
-    pub may_send: bool,
     /// Frames on their way.
     output: Output<Bytes, With>,
     queued_descriptors: usize,
@@ -118,7 +111,6 @@ impl Connection {
             has_ended: false,
             input: Input::default(),
             account: Account::unlimited(),
-            may_send: false,
             output: Output::new(),
             queued_descriptors: 0,
         }
@@ -208,9 +200,9 @@ impl Connection {
         self.queue(Bytes::Shared(bytes), Vec::new(), cause, false)
     }
 
-    /// Returns whether so much is queued that it is sent in turns.
-    pub fn has_much_to_send(&self) -> bool {
-        self.output.len() > SENT_AT_ONCE
+    /// Number of bytes that are queued.
+    pub fn queued(&self) -> usize {
+        self.output.len()
     }
 
     /// Process that the oldest frame on its way is sent for.

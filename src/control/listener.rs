@@ -183,7 +183,7 @@ impl Listener {
         if !self.turns.begin(id, &mut connection.place) {
             return;
         }
-        if connection.may_send {
+        if connection.place.may_send {
             self.send_some(id, callers);
         }
         if self.turns.served != STRANGERS {
@@ -411,10 +411,8 @@ impl Door for Listener {
         if ready.writable
             && let Some(connection) = self.connections.get_mut(&id)
         {
-            if connection.has_much_to_send() {
-                connection.may_send = true;
-                self.go_on(id);
-            } else {
+            let queued = connection.queued();
+            if self.turns.sends_at_once(id, queued, false, &mut connection.place) {
                 self.send_some(id, callers);
             }
         }

@@ -10,7 +10,7 @@ use crate::account::Account;
 use crate::data::Proc;
 use crate::sys::queue;
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
-use crate::transport::output::{Flush, Full, Output};
+use crate::transport::output::{Flush, Full, Output, SENT_PER_TURN};
 use crate::transport::turns::Place;
 
 /// A process, and the token that it would show at the native door.
@@ -133,10 +133,14 @@ impl Connection {
         Ok(self.output.push(bytes, (), Some(&self.account))?)
     }
 
-    /// Sends what the peer takes. Returns whether something waits.
-    pub fn flush(&mut self) -> io::Result<bool> {
-        let flushed = self.output.flush(usize::MAX, |bytes, _| self.stream.write(bytes), |()| ())?;
-        Ok(flushed == Flush::Waits)
+    /// Number of bytes that are queued.
+    pub fn queued(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Sends what the peer takes, a turn's worth at most.
+    pub fn flush(&mut self) -> io::Result<Flush> {
+        self.output.flush(SENT_PER_TURN, |bytes, _| self.stream.write(bytes), |()| ())
     }
 }
 

@@ -28,6 +28,7 @@ use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
+use crate::transport::output::Flush;
 use crate::transport::turns::{Place, TURN, Turns};
 
 /// Connections taken in before those who are in already get their turn.
@@ -159,6 +160,9 @@ impl PmiListener {
     fn turn(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if self.turns.begin(id, &mut connection.place) {
+            if connection.place.may_send {
+                self.send_some(id, callers);
+            }
             let begin = Stopwatch::begin();
             self.read(id, to_end, callers);
             self.turns.spend(begin.elapsed());
@@ -347,16 +351,27 @@ impl PmiListener {
     fn send(&mut self, id: u64, bytes: Vec<u8>, callers: &mut dyn Callers) -> Result<(), Breach> {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.push(bytes)?;
-            self.write(id, callers);
+            let (queued, waits) = (connection.queued(), connection.wants_write);
+            if self.turns.sends_at_once(id, queued, waits, &mut connection.place) {
+                self.write(id, callers);
+            }
         }
         Ok(())
+    }
+
+    /// Sends what there is a turn for, as time of the process.
+    fn send_some(&mut self, id: u64, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let (owner, begin) = (connection.place.owner, Stopwatch::begin());
+        self.write(id, callers);
+        self.turns.shares.spend(owner, begin.elapsed());
     }
 
     /// Sends what the process takes, and asks to be told when it takes more.
     fn write(&mut self, id: u64, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let waits = match connection.flush() {
-            Ok(waits) => waits,
+        let flushed = match connection.flush() {
+            Ok(flushed) => flushed,
             Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 connection.deafen();
                 self.go_on(id);
@@ -364,6 +379,8 @@ impl PmiListener {
             }
             Err(e) => return self.cut(id, &e.into(), callers),
         };
+        self.turns.has_sent(id, flushed, &mut connection.place);
+        let waits = flushed == Flush::Waits;
         if waits != connection.wants_write {
             let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
             let token = Token(self.tokens + id as usize);
@@ -485,8 +502,13 @@ impl Door for PmiListener {
         if id == 0 {
             return self.accept(callers);
         }
-        if ready.writable {
-            self.write(id, callers);
+        if ready.writable
+            && let Some(connection) = self.connections.get_mut(&id)
+        {
+            let queued = connection.queued();
+            if self.turns.sends_at_once(id, queued, false, &mut connection.place) {
+                self.send_some(id, callers);
+            }
         }
         // Nothing of it is read before it is let in, and this is not said a second time.
         let asks = |connection: &Connection| matches!(connection.stage, Stage::Asking(_)) && !connection.has_more();

@@ -13,7 +13,8 @@ use crate::account::Account;
 use crate::data::Status;
 use crate::message::{LARGEST, Request};
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
-use crate::transport::output::{Flush, Full, Output};
+use crate::transport::output::{Flush, Full, Output, SENT_PER_TURN};
+use crate::transport::shares::Owner;
 use crate::transport::turns::Place;
 use crate::transport::worker::SHORT;
 use crate::wire::Form;
@@ -84,6 +85,15 @@ impl Deref for Bytes {
     }
 }
 
+/// What goes with a message.
+#[derive(Default)]
+pub struct With {
+    /// What the server is asked when it is on its way.
+    pub then: Option<Request>,
+    /// Process that is sent for, where it is another one than that which it is sent to.
+    pub cause: Option<Owner>,
+}
+
 /// A connection's state.
 pub struct Connection {
     pub stream: TcpStream,
@@ -98,8 +108,7 @@ pub struct Connection {
     pub wants_write: bool,
     pub input: Input,
     pub account: Account,
-    /// Messages on their way, and what the server is told then.
-    output: Output<Bytes, Option<Request>>,
+    output: Output<Bytes, With>,
 }
 
 impl Connection {
@@ -150,8 +159,8 @@ impl Connection {
         waiting.first_chunk::<HEADER>().and_then(len).is_some_and(|len| waiting.len() - HEADER >= len)
     }
 
-    /// Queues a message; `then` is asked of the server when it is on its way.
-    pub fn push(&mut self, tag: u32, body: &[u8], then: Option<Request>) -> Result<(), Breach> {
+    /// Queues a message.
+    pub fn push(&mut self, tag: u32, body: &[u8], with: With) -> Result<(), Breach> {
         self.output.check()?;
         let mut bytes = Vec::new();
         if body.len() > LARGEST || bytes.try_reserve_exact(HEADER + body.len()).is_err() {
@@ -159,27 +168,38 @@ impl Connection {
         }
         bytes.extend_from_slice(&Header { tag, len: body.len() }.bytes());
         bytes.extend_from_slice(body);
-        Ok(self.output.push(Bytes::Own(bytes), then, Some(&self.account))?)
+        Ok(self.output.push(Bytes::Own(bytes), with, Some(&self.account))?)
     }
 
     /// Queues a message with a body that is charged already.
     pub fn push_shared(&mut self, tag: u32, body: Arc<Packed>) -> Result<(), Breach> {
         self.output.check()?;
         let header = Header { tag, len: body.bytes.len() }.bytes().to_vec();
-        self.output.push(Bytes::Own(header), None, None)?;
-        Ok(self.output.push(Bytes::Shared(body), None, None)?)
+        self.output.push(Bytes::Own(header), With::default(), None)?;
+        Ok(self.output.push(Bytes::Shared(body), With::default(), None)?)
     }
 
     /// Queues bytes as they are, as the handshake has them.
     pub fn push_raw(&mut self, bytes: &[u8]) -> Result<(), Breach> {
-        Ok(self.output.push(Bytes::Own(bytes.to_vec()), None, Some(&self.account))?)
+        Ok(self.output.push(Bytes::Own(bytes.to_vec()), With::default(), Some(&self.account))?)
     }
 
-    /// Sends what the peer takes. Returns whether something waits, and what the server is to be asked now.
-    pub fn flush(&mut self) -> io::Result<(bool, Vec<Request>)> {
+    /// Number of bytes that are queued.
+    pub fn queued(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Process that the oldest message on its way is sent for.
+    pub fn cause(&self) -> Owner {
+        self.output.first().and_then(|with| with.cause).unwrap_or(self.place.owner)
+    }
+
+    /// Sends what the peer takes, a turn's worth at most. Returns what is left, and what the server is to be asked now.
+    pub fn flush(&mut self) -> io::Result<(Flush, Vec<Request>)> {
         let mut asked = Vec::new();
-        let flushed = self.output.flush(usize::MAX, |bytes, _| self.stream.write(bytes), |then| asked.extend(then))?;
-        Ok((flushed == Flush::Waits, asked))
+        let send = |bytes: &[u8], _: Option<&mut With>| self.stream.write(bytes);
+        let flushed = self.output.flush(SENT_PER_TURN, send, |with| asked.extend(with.then))?;
+        Ok((flushed, asked))
     }
 }
 

@@ -16,7 +16,7 @@ use mio::{Interest, Registry, Token};
 
 use super::ack;
 use super::answers;
-use super::connection::{Breach, Connection, Incoming, Stage, next};
+use super::connection::{Breach, Connection, Incoming, Stage, With, next};
 use super::conversation::{Conversation, Reading, Step};
 use super::frame::{FIRST_DYNAMIC, Header};
 use super::job_info::{For, Shelf};
@@ -26,14 +26,14 @@ use crate::account::{Account, Charge};
 use crate::data::Status;
 use crate::message::door::{Callers, Door, JobInformation, Left, Outgoing, PeerId, Ready};
 use crate::message::numbers::NumberMap;
-use crate::message::{LARGEST, Push, Request};
+use crate::message::{LARGEST, Push};
 use crate::sys::munge;
 use crate::sys::stopwatch::Stopwatch;
 use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
-use crate::transport::output::Full;
+use crate::transport::output::{Flush, Full};
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{ASKER, SHORT, WORKER, Worker};
 use crate::wire::{Form, WireError};
@@ -181,6 +181,9 @@ impl StockListener {
     fn turn(&mut self, id: u64, to_end: bool, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if self.turns.begin(id, &mut connection.place) {
+            if connection.place.may_send {
+                self.send_some(id, callers);
+            }
             let begin = Stopwatch::begin();
             self.read(id, to_end, callers);
             self.turns.spend(begin.elapsed());
@@ -347,7 +350,7 @@ impl StockListener {
                     connection.is_busy = callers.is_busy(peer);
                 }
             }
-            Step::Send(tag, body) => self.push(id, tag, &body, None, callers)?,
+            Step::Send(tag, body) => self.push(id, tag, &body, With::default(), callers)?,
             Step::JobInfo(tag, job) => self.inform(id, For::Answer(tag), job, callers)?,
             Step::Gather(number, nspace) => match callers.job_information(&nspace) {
                 Some(job) => self.inform(id, For::Part(number), job, callers)?,
@@ -357,39 +360,51 @@ impl StockListener {
         Ok(())
     }
 
-    fn push(
-        &mut self,
-        id: u64,
-        tag: u32,
-        body: &[u8],
-        then: Option<Request>,
-        callers: &mut dyn Callers,
-    ) -> Result<(), Breach> {
+    fn push(&mut self, id: u64, tag: u32, body: &[u8], with: With, callers: &mut dyn Callers) -> Result<(), Breach> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        match connection.push(tag, body, then) {
+        match connection.push(tag, body, with) {
             // An answer that its process has no room for becomes the news of that.
             Err(Breach::Full(Full::OverLimit(_))) if tag >= FIRST_DYNAMIC => {
                 let Stage::In(conversation) = &connection.stage else { return Ok(()) };
                 if let Step::Send(tag, body) = conversation.refused(tag)? {
-                    connection.push(tag, &body, None)?;
+                    connection.push(tag, &body, With::default())?;
                 }
             }
             pushed => pushed?,
         }
-        self.write(id, callers);
+        self.send_soon(id, callers);
         Ok(())
+    }
+
+    /// Sends little at once, and much in turns.
+    fn send_soon(&mut self, id: u64, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let (queued, waits) = (connection.queued(), connection.wants_write);
+        if self.turns.sends_at_once(id, queued, waits, &mut connection.place) {
+            self.write(id, callers);
+        }
+    }
+
+    /// Sends what there is a turn for, as time of the process that it is sent for.
+    fn send_some(&mut self, id: u64, callers: &mut dyn Callers) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let (cause, begin) = (connection.cause(), Stopwatch::begin());
+        self.write(id, callers);
+        self.turns.shares.spend(cause, begin.elapsed());
     }
 
     /// Sends what the peer takes, and asks to be told when it takes more.
     fn write(&mut self, id: u64, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let (waits, asked) = match connection.flush() {
+        let (flushed, asked) = match connection.flush() {
             Ok(flushed) => flushed,
             Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 return self.close(id, Left::Closed, callers);
             }
             Err(e) => return self.cut(id, &e.into(), callers),
         };
+        self.turns.has_sent(id, flushed, &mut connection.place);
+        let waits = flushed == Flush::Waits;
         if waits != connection.wants_write {
             let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
             let token = Token(self.tokens + id as usize);
@@ -455,9 +470,13 @@ impl StockListener {
         let Some(Stage::In(conversation)) = self.connections.get(&id).map(|connection| &connection.stage) else {
             return Ok(());
         };
+        let cause = match &push {
+            Push::Event { source, .. } => self.turns.shares.owner(source),
+            _ => None,
+        };
         let (Step::Send(tag, body), then) = conversation.pushed(push)? else { return Ok(()) };
         let then = then.and_then(|step| if let Step::Ask(_, request) = step { Some(request) } else { None });
-        self.push(id, tag, &body, then, callers)
+        self.push(id, tag, &body, With { then, cause }, callers)
     }
 
     fn message(&mut self, id: u64, message: Outgoing, callers: &mut dyn Callers) -> Result<(), Breach> {
@@ -529,11 +548,12 @@ impl Door for StockListener {
             return self.worker.take().into_iter().for_each(|done| self.done(done, callers));
         }
         if ready.writable
-            && let Some(owner) = self.connections.get(&id).map(|connection| connection.place.owner)
+            && let Some(connection) = self.connections.get_mut(&id)
         {
-            let begin = Stopwatch::begin();
-            self.write(id, callers);
-            self.turns.shares.spend(owner, begin.elapsed());
+            let queued = connection.queued();
+            if self.turns.sends_at_once(id, queued, false, &mut connection.place) {
+                self.send_some(id, callers);
+            }
         }
         // Nothing of it is read before it is let in, and this is not said a second time.
         if ready.ended && self.connections.get(&id).is_some_and(Connection::waits) {

@@ -8,6 +8,10 @@ use crate::account::{Account, Charge, Kind};
 
 /// Most bytes that wait for a peer that does not read before it is cut off. One message more than this fits always.
 pub const MAX_QUEUED: usize = 64 << 20;
+/// Most bytes of a queue that are sent at once, and not in turns.
+pub const SENT_AT_ONCE: usize = CHUNK;
+/// Most bytes that are sent in one turn.
+pub const SENT_PER_TURN: usize = 4 * CHUNK;
 /// Bytes of a message that a connection may leave unread without a charge.
 const UNCHARGED: usize = CHUNK;
 

@@ -2,10 +2,12 @@
 //!
 //! In a turn, a bounded part of what a peer has sent is read, and requests are handed on for a bounded time. A connection
 //! with more than that goes to the end of a queue, of which one has its turn between two looks at the poll. One whose
-//! process takes more than its [share](super::shares) of the time waits before its next turn.
+//! process takes more than its [share](super::shares) of the time waits before its next turn. Much that a peer is sent
+//! goes out in its turns as well.
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::output::{Flush, SENT_AT_ONCE};
 use super::shares::{Asked, Owner, STRANGERS, Shares};
 
 /// Time after which a turn ends with the request that is being served.
@@ -20,11 +22,13 @@ pub struct Place {
     pub owner: Owner,
     /// True if its next turn is arranged.
     is_queued: bool,
+    /// True if messages wait for its next turn, and not for its peer.
+    pub may_send: bool,
 }
 
 impl Default for Place {
     fn default() -> Self {
-        Place { owner: STRANGERS, is_queued: false }
+        Place { owner: STRANGERS, is_queued: false, may_send: false }
     }
 }
 
@@ -80,6 +84,24 @@ impl Turns {
         }
         self.serve(place.owner);
         true
+    }
+
+    /// Returns whether a connection sends so much that is queued at once: a little. Much is sent in its turns, and where
+    /// it waits for its peer, when that reads.
+    pub fn sends_at_once(&mut self, id: u64, queued: usize, waits: bool, place: &mut Place) -> bool {
+        if queued > SENT_AT_ONCE && !waits {
+            place.may_send = true;
+            self.go_on(id, place);
+        }
+        queued <= SENT_AT_ONCE
+    }
+
+    /// Has a connection send the rest in its next turn, where it has sent its turn's worth.
+    pub fn has_sent(&mut self, id: u64, flushed: Flush, place: &mut Place) {
+        place.may_send = flushed == Flush::More;
+        if place.may_send {
+            self.go_on(id, place);
+        }
     }
 
     /// Counts as the time of a process what follows.

@@ -70,12 +70,9 @@ impl Listener {
     /// Sends little at once, and much in turns.
     pub(super) fn send_soon(&mut self, id: u64, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if !connection.has_much_to_send() {
-            return self.write(id, callers);
-        }
-        if !connection.wants_write {
-            connection.may_send = true;
-            self.go_on(id);
+        let (queued, waits) = (connection.queued(), connection.wants_write);
+        if self.turns.sends_at_once(id, queued, waits, &mut connection.place) {
+            self.write(id, callers);
         }
     }
 
@@ -90,21 +87,18 @@ impl Listener {
     /// Sends what the peer takes, and asks to be told when it takes more.
     pub(super) fn write(&mut self, id: u64, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let flushed = connection.flush();
-        let (waits, has_more) = match flushed {
-            Ok(flush) => (flush == Flush::Waits, flush == Flush::More),
+        let flushed = match connection.flush() {
+            Ok(flushed) => flushed,
             Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 return self.close(id, Left::Closed, callers);
             }
             Err(e) => return self.cut(id, &e.into(), callers),
         };
-        connection.may_send = has_more;
-        if has_more {
-            self.turns.go_on(id, &mut connection.place);
-        }
-        if !waits && !has_more && connection.stage == Stage::Refused {
+        self.turns.has_sent(id, flushed, &mut connection.place);
+        if flushed == Flush::Empty && connection.stage == Stage::Refused {
             return self.close(id, Left::Closed, callers);
         }
+        let waits = flushed == Flush::Waits;
         if waits != connection.wants_write {
             let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
             let token = Token(self.tokens + id as usize);

@@ -355,7 +355,7 @@ fn much_is_sent_in_turns_and_to_a_held_process_when_others_have_had_theirs() {
         visit.door.tick(until + Duration::from_secs(turn), &mut Nobody);
         read += visit.read();
         let connection = &visit.door.connections[&1];
-        if !connection.may_send && !connection.wants_write {
+        if !connection.place.may_send && !connection.wants_write {
             break;
         }
         visit.door.ready(1, writable, &mut Nobody);

@@ -365,3 +365,21 @@ fn a_process_that_has_finalized_may_begin_once_more() {
         assert!(visit.heard().contains("rc=0"));
     }
 }
+
+#[test]
+fn much_is_sent_in_turns_of_its_process() {
+    let mut visit = Visit::admitted(1);
+    let few = vec![b'a'; 1000];
+    visit.door.send(visit.connection, few, &mut visit.notes).unwrap();
+    assert_eq!(visit.heard().len(), 1000);
+    visit.door.send(visit.connection, vec![b'a'; 400_000], &mut visit.notes).unwrap();
+    assert_eq!(visit.heard(), "", "it has a turn of its own");
+    let (begin, mut heard) = (Instant::now(), 0);
+    let writable = Ready { readable: false, writable: true, ended: false };
+    while heard < 400_000 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{heard}");
+        visit.door.tick(Instant::now(), &mut visit.notes);
+        heard += visit.heard().len();
+        visit.door.ready(visit.connection, writable, &mut visit.notes);
+    }
+}

@@ -86,7 +86,7 @@ impl StockListener {
     fn push_shared(&mut self, id: u64, tag: u32, body: Arc<Packed>, callers: &mut dyn Callers) -> Result<(), Breach> {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.push_shared(tag, body)?;
-            self.write(id, callers);
+            self.send_soon(id, callers);
         }
         Ok(())
     }

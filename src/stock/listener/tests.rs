@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use super::*;
 use crate::account::Account;
 use crate::data::{DataType, Key, Nspace, Proc, Rank, Scope, Value, keys};
-use crate::message::Reply;
 use crate::message::door::Arrival;
+use crate::message::{Reply, Request};
 use crate::stock::ack::Ack;
 use crate::stock::body::{Bodies, Body};
 use crate::stock::frame::{HEADER, Header};
@@ -367,4 +367,47 @@ fn a_place_that_is_taken_is_named() {
     let places = [(Ipv4Addr::LOCALHOST, 0).into(), taken];
     let refused = StockListener::open(0, registry, 0, &places, &Lobby::account()).err().unwrap();
     assert_eq!(refused.to_string(), format!("cannot listen at {taken}: Address already in use (os error 98)"));
+}
+
+#[test]
+fn much_is_sent_in_turns_and_to_a_held_process_when_others_have_had_theirs() {
+    let mut visit = Visit::new(&Job::new(1, 2), &[Account::unlimited(), Account::unlimited()]);
+    let id = visit.notes.arrived[0].connection;
+    let [owner, raiser] = [0, 1].map(|rank| visit.connection(rank).place.owner);
+    visit.peers[0].set_nonblocking(true).unwrap();
+    let source = Proc::new(nspace(), Rank(1));
+    let info = vec![crate::data::Info::new("text", "a".repeat(900_000).as_str())];
+    let event = Push::Event { status: Status(-1), source, range: crate::data::DataRange::LOCAL, info, vote: None };
+    visit.door.send(id, Outgoing::Push(event), &mut visit.notes);
+    let read = |visit: &mut Visit| {
+        let (mut buffer, mut read) = (vec![0; 1 << 20], 0);
+        while let Ok(n @ 1..) = visit.peers[0].read(&mut buffer) {
+            read += n;
+        }
+        read
+    };
+    assert_eq!(read(&mut visit), 0, "it has a turn of its own");
+    assert_eq!(visit.connection(0).cause(), raiser, "who has raised it pays for it");
+    while !visit.door.turns.shares.is_held(owner) {
+        visit.door.turns.shares.begin(raiser);
+        visit.door.turns.shares.begin(owner);
+        visit.door.turns.shares.spend(owner, Duration::from_millis(5));
+    }
+    // It is told that there is room, and the time of the hold is not over.
+    let writable = Ready { readable: false, writable: true, ended: false };
+    let until = visit.door.turns.shares.next_release().unwrap();
+    let before = until - Duration::from_nanos(1);
+    for _ in 0..3 {
+        visit.door.ready(id, writable, &mut visit.notes);
+        visit.door.tick(before, &mut visit.notes);
+        assert_eq!(read(&mut visit), 0);
+    }
+    let (mut sum, begin, mut now) = (0, Instant::now(), until);
+    while visit.connection(0).queued() > 0 || sum < 900_000 {
+        assert!(begin.elapsed() < PATIENCE, "{sum}");
+        now += Duration::from_secs(1);
+        visit.door.tick(now, &mut visit.notes);
+        sum += read(&mut visit);
+        visit.door.ready(id, writable, &mut visit.notes);
+    }
 }

@@ -291,11 +291,6 @@ impl Collectives {
         self.complete.get_mut(&id)
     }
 
-    /// Returns whether a process has come to a tracker that is complete here.
-    pub fn has_come(&self, id: TrackerId, proc: &Proc) -> bool {
-        self.complete.get(&id).is_some_and(|tracker| tracker.arrived.contains(proc))
-    }
-
     /// The peers that wait for a tracker that is complete here.
     pub fn peers_of(&self, id: TrackerId) -> Vec<PeerId> {
         self.complete.get(&id).map(|tracker| tracker.arrived.peers()).unwrap_or_default()

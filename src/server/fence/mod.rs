@@ -23,7 +23,7 @@ use super::ctx::peers::Caller;
 use super::ctx::ticket::{Ticket, TrackerId};
 use super::ctx::timers::{Deadline, TimerId};
 use super::jobs::Jobs;
-use crate::data::{Info, InfoList, Nspace, Posted, Proc, Status, keys};
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
 use crate::message::numbers::NumberMap;
 use crate::trace;
@@ -69,15 +69,6 @@ struct Told {
     was_met: bool,
 }
 
-/// A commit of a process whose part of a fence is prepared, with its bytes.
-#[derive(Debug)]
-pub struct HeldCommit {
-    pub caller: Caller,
-    pub proc: Proc,
-    pub entries: Vec<Posted>,
-    pub bytes: usize,
-}
-
 /// State of fences beside their trackers.
 #[derive(Debug, Default)]
 pub struct Fences {
@@ -85,8 +76,6 @@ pub struct Fences {
     told: NumberMap<u64, Told>,
     /// Parts of this node that threads prepare, by tracker.
     preparing: NumberMap<u64, Arc<Mutex<Option<Contribution>>>>,
-    /// Commits that wait for that, the oldest first.
-    held: Vec<HeldCommit>,
     last: u64,
 }
 
@@ -235,35 +224,6 @@ impl Fences {
             (None, Some((_, sent))) => exchange::take_back(jobs, sent),
             (None, None) => {}
         }
-    }
-
-    /// Returns whether a thread prepares data of a process, or a commit of it waits for that. It would change what is read.
-    pub fn prepares(&self, collectives: &Collectives, proc: &Proc) -> bool {
-        self.held.iter().any(|held| held.proc == *proc)
-            || self.preparing.keys().any(|id| collectives.has_come(TrackerId(*id), proc))
-    }
-
-    /// Has a commit wait until the part of its process is prepared.
-    pub fn hold(&mut self, commit: HeldCommit) {
-        self.held.push(commit);
-    }
-
-    /// Returns whether a commit of a peer waits.
-    pub fn is_busy(&self, peer: PeerId) -> bool {
-        self.held.iter().any(|held| held.caller.peer == peer)
-    }
-
-    /// Takes the commits out that wait no more: those of a peer that is gone, or of processes whose parts are prepared.
-    pub fn take_held(&mut self, collectives: &Collectives, gone: Option<PeerId>) -> Vec<HeldCommit> {
-        if self.held.is_empty() {
-            return Vec::new();
-        }
-        let (free, held) = std::mem::take(&mut self.held).into_iter().partition(|held| {
-            gone == Some(held.caller.peer)
-                || !self.preparing.keys().any(|id| collectives.has_come(TrackerId(*id), &held.proc))
-        });
-        self.held = held;
-        free
     }
 
     /// The host has answered a fence, and what it brings is taken in.

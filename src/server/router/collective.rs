@@ -1,16 +1,14 @@
 //! Collectives: the steps of a tracker, and the host's answers to it, each to the room of its operation.
 use super::Router;
 use crate::data::{Info, Proc, Status};
-use crate::message::door::{Outgoing, PeerId};
+use crate::message::door::PeerId;
 use crate::server::absorptions::{Absorbed, Absorptions, Purpose};
 use crate::server::collective::arrived::Waiter;
 use crate::server::collective::brought::Brought;
 use crate::server::collective::signature::Operation;
 use crate::server::collective::tracker::Step;
-use crate::server::commits;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::Ticket;
-use crate::server::fence::HeldCommit;
 use crate::server::{connect, fence, groups};
 
 impl Router {
@@ -19,27 +17,6 @@ impl Router {
         let group = groups::group_of(&info);
         let request = fence::Request { waiter, proc, procs, info, group };
         self.fences.fence(&mut self.cx, &mut self.jobs, &mut self.collectives, request);
-    }
-
-    /// A client commits.
-    pub(super) fn commit(&mut self, HeldCommit { caller, proc, entries, bytes }: HeldCommit) {
-        self.cx.host.committed(&proc, &entries);
-        if bytes > commits::LARGE {
-            return self.commits.begin(&mut self.cx, &mut self.jobs, caller, proc, (entries, bytes));
-        }
-        let result = self.jobs.commit(&mut self.cx, proc, entries);
-        self.cx.answer_status(caller, result);
-    }
-
-    /// Has clients commit what was held back while their parts of a fence were prepared, or until they are gone.
-    pub(super) fn commit_held(&mut self, gone: Option<PeerId>) {
-        for held in self.fences.take_held(&self.collectives, gone) {
-            let peer = held.caller.peer;
-            self.commit(held);
-            if !self.commits.is_busy(peer) {
-                self.cx.send(peer, Outgoing::GoOn);
-            }
-        }
     }
 
     /// A client arrives at a connect or disconnect.
@@ -129,6 +106,5 @@ impl Router {
             Ticket::InvitationContext(number, result) => groups.context_given(below!(self), number, result),
             _ => {}
         }
-        self.commit_held(None);
     }
 }

@@ -40,7 +40,6 @@ impl Router {
 
     /// A peer asks nothing and hears nothing any more.
     pub(in crate::server) fn peer_over(&mut self, peer: PeerId) {
-        self.commit_held(Some(peer));
         self.gets.peer_over(&mut self.cx, &self.jobs, peer);
         self.commits.peer_over(peer);
         self.queries.peer_over(peer);

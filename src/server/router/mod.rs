@@ -28,7 +28,7 @@ use crate::server::ctx::slices::Slice;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::Deadline;
 use crate::server::events::{self, Events};
-use crate::server::fence::{Fences, HeldCommit};
+use crate::server::fence::Fences;
 use crate::server::fork_environment::ForkEnvironments;
 use crate::server::forward;
 use crate::server::gets::Gets;
@@ -311,12 +311,14 @@ impl Router {
             Request::Disconnect { procs, info } if role == Role::Program => {
                 forward::disconnect(&mut self.cx, caller, &procs, &info);
             }
+            Request::Commit { entries } if bytes > commits::LARGE => {
+                self.cx.host.committed(&proc, &entries);
+                self.commits.begin(&mut self.cx, &mut self.jobs, caller, proc, (entries, bytes));
+            }
             Request::Commit { entries } => {
-                let commit = HeldCommit { caller, proc, entries, bytes };
-                match self.fences.prepares(&self.collectives, &commit.proc) {
-                    true => self.fences.hold(commit),
-                    false => self.commit(commit),
-                }
+                self.cx.host.committed(&proc, &entries);
+                let result = self.jobs.commit(&mut self.cx, proc, entries);
+                self.cx.answer_status(caller, result);
             }
             Request::Fence { procs, info } => self.fence(Waiter { caller, seen: None }, proc, procs, info),
             Request::Meet { seen, info } => {
@@ -422,7 +424,7 @@ impl Callers for Router {
     }
 
     fn is_busy(&self, peer: PeerId) -> bool {
-        self.commits.is_busy(peer) || self.fences.is_busy(peer)
+        self.commits.is_busy(peer)
     }
 
     fn job_information(&mut self, nspace: &Nspace) -> Option<Arc<dyn JobInformation>> {

@@ -6,6 +6,7 @@ use super::channel_door::{self, ChannelPeer, PeerSide};
 use crate::data::{DataRange, Info, Key, Nspace, Proc, Rank, Scope, Status, Value, Waiting, keys};
 use crate::message::door::{Outgoing, PeerId, Ready};
 use crate::message::{GroupCall, Posted, Push, Reply, Request};
+use crate::server::Host;
 use crate::server::config::ServerConfig;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::testing;
@@ -15,25 +16,15 @@ use crate::server::mailbox::Mailbox;
 use crate::server::reactor::Reactor;
 use crate::server::router::Router;
 use crate::server::waiting::Rooms;
-use crate::server::{Accepted, Answer, Completion, Host};
 use crate::store::JobInfoBuilder;
-use crate::store::exchange::{self as encoding, Sender};
 
-/// A host that notes which processes are lost, and what fences carry, and serves nothing.
+/// A host that notes which processes are lost, and serves nothing.
 #[derive(Clone, Default)]
-struct RecordingHost {
-    lost: Arc<Mutex<Vec<(Proc, Status)>>>,
-    carried: Arc<Mutex<Vec<Vec<u8>>>>,
-}
+struct RecordingHost(Arc<Mutex<Vec<(Proc, Status)>>>);
 
 impl Host for RecordingHost {
     fn client_lost(&self, proc: &Proc, status: Status) {
-        self.lost.lock().unwrap().push((proc.clone(), status));
-    }
-
-    fn fence_nb(&self, _: &[Proc], _: &[Info], data: Vec<u8>, _: Completion<Vec<u8>>) -> Accepted {
-        self.carried.lock().unwrap().push(data);
-        Ok(Answer::Later)
+        self.0.lock().unwrap().push((proc.clone(), status));
     }
 }
 
@@ -49,11 +40,6 @@ struct TestServer {
 
 impl TestServer {
     fn new() -> Self {
-        Self::of(2)
-    }
-
-    /// With a job of so many processes, two of which run here.
-    fn of(size: u32) -> Self {
         let lost = RecordingHost::default();
         let (door, peer_side) = channel_door::open();
         let (mailbox, commands) = Mailbox::new(|| ());
@@ -71,7 +57,7 @@ impl TestServer {
             TestServer { reactor, mailbox: mailbox.clone(), peer_side, nspace: nspace.clone(), lost, clock };
         let registers = move |router: &mut Router| {
             let mut info = JobInfoBuilder::new(&nspace, 2, "here");
-            let info = info.infos(&[Info::new(keys::JOB_SIZE, size), Info::new("site.key", "x")]).map(|()| info);
+            let info = info.infos(&[Info::new(keys::JOB_SIZE, 2u32), Info::new("site.key", "x")]).map(|()| info);
             router.jobs.register(&mut router.cx, &nspace, 2, info).unwrap();
             for rank in [0, 1].map(Rank) {
                 router.jobs.register_client(&mut router.cx, &Proc::new(nspace.clone(), rank), 1, 1).unwrap();
@@ -210,59 +196,6 @@ fn what_threads_and_slices_take_for_a_large_commit_counts_for_its_process() {
 }
 
 #[test]
-fn a_commit_waits_while_its_ranks_part_of_a_fence_is_prepared() {
-    for ends in [false, true] {
-        let mut server = TestServer::of(3);
-        let mut peers = server.both_come();
-        let commit = |value: u32| {
-            let key = Key::new("k").unwrap();
-            let large = vec![7u8; 10_000].into();
-            let large = Posted { scope: Scope::GLOBAL, key: Key::new("large").unwrap(), value: large };
-            Request::Commit { entries: vec![large, Posted { scope: Scope::GLOBAL, key, value: value.into() }] }
-        };
-        let collects = || Request::Fence { procs: Vec::new(), info: vec![Info::new(keys::COLLECT_DATA, true)] };
-        peers[0].tells(commit(1));
-        peers.iter_mut().for_each(|peer| _ = peer.asks(collects()));
-        server.turn();
-        peers[0].tells(commit(2));
-        server.turn();
-        let asked = get(server.proc(0), "k");
-        let sees = |server: &mut TestServer, [_, other]: &mut [ChannelPeer; 2]| {
-            other.asks(asked.clone());
-            server.turn();
-            other.hears().pop().map(|message| match message {
-                Outgoing::Reply { reply: Reply::Value(value), .. } => value,
-                other => panic!("{other:?}"),
-            })
-        };
-        assert_eq!(sees(&mut server, &mut peers), Some(1u32.into()));
-        match ends {
-            false => {
-                server.clock.run_offloaded();
-                server.reactor.run_commands();
-                assert!(peers[0].hears().iter().any(|message| matches!(message, Outgoing::GoOn)), "it goes on");
-                let carried = server.lost.carried.lock().unwrap().pop().expect("the host is asked");
-                assert_eq!(values(&carried), [1u32.into()], "as it was when it came to the fence");
-            }
-            true => {
-                let peer = PeerId { door: 0, connection: 1 };
-                server.mailbox.post(move |router: &mut Router| router.peer_over(peer)).unwrap();
-                server.reactor.run_commands();
-            }
-        }
-        assert_eq!(sees(&mut server, &mut peers), Some(2u32.into()));
-    }
-}
-
-/// Values of the key `k` in what a node carries.
-fn values(data: &[u8]) -> Vec<Value> {
-    let sender = Sender { server: testing::proc("nobody", 0), identity: 77 };
-    let ranks = encoding::read(data, &sender).unwrap().ranks;
-    let entries = ranks.into_iter().flat_map(|(_, of)| of.entries);
-    entries.filter(|posted| posted.key == "k").map(|posted| posted.value).collect()
-}
-
-#[test]
 fn a_fence_ends_for_all_when_the_last_has_come() {
     let mut server = TestServer::new();
     let mut peers = server.both_come();
@@ -339,7 +272,7 @@ fn the_death_of_a_process_ends_what_waits_for_it() {
     let mut told = replies(&waits);
     told.sort_by_key(|(number, _)| *number);
     assert_eq!(told, [(fenced, done(Status::ERR_PARTIAL_SUCCESS)), (asked, done(Status::ERR_NOT_FOUND))]);
-    assert_eq!(*server.lost.lost.lock().unwrap(), [(server.proc(1), Status::ERR_PROC_TERM_WO_SYNC)]);
+    assert_eq!(*server.lost.0.lock().unwrap(), [(server.proc(1), Status::ERR_PROC_TERM_WO_SYNC)]);
 
     // Another process may come as that rank, and meets its peers anew.
     let mut again = server.comes(1);

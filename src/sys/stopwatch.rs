@@ -74,8 +74,8 @@ mod tests {
         let _ = other.join();
         assert!(clock >= Duration::from_millis(30) && waited < clock / 2, "{waited:?} of {clock:?}");
 
-        let begin = process::thread_time();
         let works = Stopwatch::begin();
+        let begin = process::thread_time();
         while process::thread_time() - begin < Duration::from_millis(5) {
             work(Duration::from_micros(10));
         }

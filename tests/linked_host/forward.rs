@@ -384,6 +384,25 @@ fn a_participant_that_dies_ends_a_connect_for_the_others() {
 }
 
 #[test]
+fn connects_of_different_processes_go_on_at_once_whichever_each_begins_first() {
+    let (host, asked) = RecordingHost::new(Policy::Serve);
+    let server = server(host, &["job", "other", "child"]);
+    let all = ["job", "other", "child"].map(|name| proc(name, 0));
+    let [mut one, mut two, mut three] = all.clone().map(|proc| Peer::connect(&server, &proc).unwrap());
+    let connect = |procs: &[Proc]| Request::Connect { procs: procs.to_vec(), info: vec![] };
+    let (of_two, of_all) = (connect(&all[..2]), connect(&all));
+    let waits = [one.send(of_two.clone()), one.send(of_all.clone())];
+    let waits_of_two = two.send(of_all.clone());
+    assert!(!waits.iter().any(|number| one.has_answer(*number)) && !two.has_answer(waits_of_two));
+    assert_eq!(two.status(of_two), OK);
+    assert_eq!(one.done(waits[0]), OK);
+    assert!(!one.has_answer(waits[1]) && !two.has_answer(waits_of_two));
+    assert_eq!(three.status(of_all), OK);
+    assert_eq!([one.done(waits[1]), two.done(waits_of_two)], [OK; 2]);
+    assert_eq!(*asked.lock().unwrap(), ["connect [job:0, other:0] ", "connect [child:0, job:0, other:0] "]);
+}
+
+#[test]
 fn connected_jobs_read_each_others_memory() {
     let (host, asked) = RecordingHost::new(Policy::Serve);
     let server = server(host, &["job", "other", "child"]);

@@ -197,6 +197,10 @@ impl Plan {
                 say(self.programs.alone(&self.ours, "control/", &["wakes", "32", &times], &mut measured.ours));
             }
             for (library, samples) in [(&self.ours, &mut measured.ours), (&self.stock, &mut measured.stock)] {
+                // The server of Open MPI's mpirun 4.1 tells other processes of no event, and they would wait for it.
+                if what == "events" && std::ptr::eq(library, &self.stock) {
+                    continue;
+                }
                 let launched = self.programs.launch(library, ranks, &control, &words);
                 say(launched.and_then(|(output, _)| Ok(samples.read("control/", &output)?)));
             }

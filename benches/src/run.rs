@@ -60,11 +60,11 @@ impl Library {
         Ok(Self { folder, launcher, clients: None, plugins: None })
     }
 
-    /// This library with another launcher.
+    /// Another launcher with the libraries beside it, for programs that are linked with no PMIx.
     #[must_use]
-    pub fn with_launcher(&self, launcher: &Path) -> Self {
-        let (folder, launcher) = (self.folder.clone(), vec![launcher.display().to_string()]);
-        Self { folder, launcher, clients: self.clients.clone(), plugins: self.plugins.clone() }
+    pub fn of_launcher(launcher: &Path) -> Self {
+        let folder = launcher.parent().and_then(Path::parent).unwrap_or(Path::new("/")).join("lib");
+        Self { folder, launcher: vec![launcher.display().to_string()], clients: None, plugins: None }
     }
 
     /// This library in servers too, with a plug-in from another folder beside its own, and `clients` in the others.

@@ -162,7 +162,7 @@ impl Plan {
             }
         }
         if let Some([program, hydra]) = self.mpich.as_deref() {
-            self.mpi(measured, "MPICH", &self.stock.with_launcher(hydra), MPICH, program, 20);
+            self.mpi(measured, "MPICH", &Library::of_launcher(hydra), MPICH, program, 20);
         }
         let Some(program) = &self.mpi else { return };
         for ranks in [2, 16, 32] {

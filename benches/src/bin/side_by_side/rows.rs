@@ -217,6 +217,9 @@ fn launchers(rows: &mut Rows<'_>) {
 
 /// The start of MPICH, which speaks PMI-1.
 fn mpich(rows: &mut Rows<'_>) {
+    if rows.measured.stock.rows("MPICH job").is_empty() {
+        return;
+    }
     rows.table.section("MPICH 5.0.2: under instanton run, and under its own hydra");
     rows.no_slower(format!("MPI_Init, slowest of {MPICH} ranks"), &format!("MPICH_Init {MPICH}"), "hydra");
     rows.no_slower(format!("... whole job of {MPICH} ranks"), &format!("MPICH job {MPICH}"), "hydra");

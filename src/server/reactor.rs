@@ -178,8 +178,7 @@ impl Reactor {
     fn deliver_for(&mut self, door: usize) {
         let begin = Stopwatch::begin();
         self.deliver();
-        let ended = std::mem::take(&mut self.router.cx.ended);
-        self.doors[door].also_spent(begin.elapsed(), ended);
+        self.doors[door].also_spent(begin.elapsed(), self.router.cx.ended);
     }
 
     /// Has the doors hear those out of whose end the host has told.

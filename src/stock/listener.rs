@@ -33,7 +33,6 @@ use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
-use crate::transport::output::{Flush, Full};
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{ASKER, SHORT, WORKER, Worker};
 use crate::wire::{Form, WireError};
@@ -360,63 +359,6 @@ impl StockListener {
         Ok(())
     }
 
-    fn push(&mut self, id: u64, tag: u32, body: &[u8], with: With, callers: &mut dyn Callers) -> Result<(), Breach> {
-        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        match connection.push(tag, body, with) {
-            // An answer that its process has no room for becomes the news of that.
-            Err(Breach::Full(Full::OverLimit(_))) if tag >= FIRST_DYNAMIC => {
-                let Stage::In(conversation) = &connection.stage else { return Ok(()) };
-                if let Step::Send(tag, body) = conversation.refused(tag)? {
-                    connection.push(tag, &body, With::default())?;
-                }
-            }
-            pushed => pushed?,
-        }
-        self.send_soon(id, callers);
-        Ok(())
-    }
-
-    /// Sends little at once, and much in turns.
-    fn send_soon(&mut self, id: u64, callers: &mut dyn Callers) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let (queued, waits) = (connection.queued(), connection.wants_write);
-        if self.turns.sends_at_once(id, queued, waits, &mut connection.place) {
-            self.write(id, callers);
-        }
-    }
-
-    /// Sends what there is a turn for, as time of the process that it is sent for.
-    fn send_some(&mut self, id: u64, callers: &mut dyn Callers) {
-        let Some(connection) = self.connections.get(&id) else { return };
-        let (cause, begin) = (connection.cause(), Stopwatch::begin());
-        self.write(id, callers);
-        self.turns.shares.spend(cause, begin.elapsed());
-    }
-
-    /// Sends what the peer takes, and asks to be told when it takes more.
-    fn write(&mut self, id: u64, callers: &mut dyn Callers) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let (flushed, asked) = match connection.flush() {
-            Ok(flushed) => flushed,
-            Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                return self.close(id, Left::Closed, callers);
-            }
-            Err(e) => return self.cut(id, &e.into(), callers),
-        };
-        self.turns.has_sent(id, flushed, &mut connection.place);
-        let waits = flushed == Flush::Waits;
-        if waits != connection.wants_write {
-            let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-            let token = Token(self.tokens + id as usize);
-            match self.registry.reregister(&mut connection.stream, token, interest) {
-                Ok(()) => connection.wants_write = waits,
-                Err(e) => return self.cut(id, &e.into(), callers),
-            }
-        }
-        let peer = self.peer_id(id);
-        asked.into_iter().for_each(|request| callers.asked(peer, 0, request, 0));
-    }
-
     /// Tells a peer why it is not let in; its socket ends when it has closed its own end, or in time.
     ///
     /// Clients of 4.2 go on to their first request all the same, and wait for ever for its answer where the connection
@@ -604,5 +546,6 @@ impl Door for StockListener {
 
 mod identity;
 mod information;
+mod sending;
 #[cfg(test)]
 mod tests;

@@ -37,8 +37,8 @@ pub struct Bringing {
 pub type Place = Arc<Mutex<Option<Bringing>>>;
 
 impl Bringing {
-    /// Begins what a thread is to do for peers with so many [bytes], with a ticket that tells of its end. `None` where there is little to do, or this
-    /// cannot be done: then it is [read at once](data).
+    /// Begins what a thread is to do for peers with so many [bytes], with a ticket that tells of its end. `None` where
+    /// there is little to do, or this cannot be done: then it is [read at once](data).
     pub fn begin(
         cx: &mut Ctx,
         jobs: &mut Jobs,

@@ -38,6 +38,8 @@ mod ids;
 mod info;
 mod ingest;
 mod modex;
+#[cfg(feature = "named-segments")]
+pub mod named;
 mod outbound;
 mod read;
 mod release;

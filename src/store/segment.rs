@@ -35,6 +35,18 @@ impl MappedSegment {
         Self::check(Arc::new(mapping))
     }
 
+    /// Maps a descriptor of a named segment, which is not sealed. The owner of the file is trusted not to shorten it
+    /// while it is mapped, which would end this process with SIGBUS, and not to change what it has in it.
+    ///
+    /// # Errors
+    /// As [`map`](Self::map).
+    #[cfg(feature = "named-segments")]
+    pub fn map_trusting_owner(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
+        let mapping = Mapping::of_trusted(fd)?;
+        mapping.populate(0, FIRST);
+        Self::check(Arc::new(mapping))
+    }
+
     pub(super) fn check(mapping: Arc<Mapping>) -> Result<Self, AttachError> {
         let header = Header::read(&mapping.words())?;
         let id = match header.kind {
@@ -57,46 +69,111 @@ pub(super) struct OwnSegment {
     pub(super) mapping: Arc<Mapping>,
     pub(super) fd: OwnedFd,
     _charge: Charge,
+    _file: Place,
 }
+
+/// The place of a segment: nowhere, because its memory is anonymous, or a file.
+#[cfg(not(feature = "named-segments"))]
+type Place = ();
+#[cfg(feature = "named-segments")]
+type Place = Option<super::named::NamedFile>;
+
+/// The place of all segments of a job: nowhere, or under a name.
+#[cfg(not(feature = "named-segments"))]
+pub(super) struct Places;
+#[cfg(feature = "named-segments")]
+pub(super) type Places = Option<Arc<super::named::Place>>;
+
+/// The place of anonymous memory.
+#[cfg(not(feature = "named-segments"))]
+pub(super) const NOWHERE: Places = Places;
+#[cfg(feature = "named-segments")]
+pub(super) const NOWHERE: Places = None;
+
+/// A segment that was made, and the descriptor that readers get.
+type Made = Result<(Mapping, OwnedFd, Place), MemoryError>;
 
 /// Longest name that the kernel takes for a memfd.
 const LONGEST_LABEL: usize = 249;
 
 /// The name of a segment's memory: what it is, and of which namespace, cut where it is too long. It is seen in
 /// `/proc/PID/maps`, behind the descriptors in `/proc/PID/fd`, and in the list of mapped files of a core dump; nothing
-/// goes by it.
-pub(super) struct Label(Vec<u8>);
+/// goes by it. With it comes the place where the memory is made.
+pub(super) struct Label {
+    name: Vec<u8>,
+    #[cfg(feature = "named-segments")]
+    file: Option<(Arc<super::named::Place>, &'static str)>,
+}
 
 impl Label {
-    pub(super) fn new(kind: &str, nspace: &Nspace) -> Self {
+    #[cfg_attr(not(feature = "named-segments"), expect(unused_variables, reason = "there is one place"))]
+    pub(super) fn new(kind: &'static str, nspace: &Nspace, places: &Places) -> Self {
         let name = [b"instanton-", kind.as_bytes(), b":", nspace.as_bytes()].concat();
-        Self(name[..name.len().min(LONGEST_LABEL)].to_vec())
+        Self {
+            name: name[..name.len().min(LONGEST_LABEL)].to_vec(),
+            #[cfg(feature = "named-segments")]
+            file: places.clone().map(|place| (place, kind)),
+        }
     }
+
+    /// Makes a segment that its writer goes on to write.
+    #[inline]
+    #[cfg_attr(not(feature = "named-segments"), expect(unused_variables, reason = "memory has no number"))]
+    fn segment(&self, number: u64, len: u64) -> Made {
+        #[cfg(feature = "named-segments")]
+        if let Some((place, kind)) = &self.file {
+            let (writable, fd, file) = place.create(kind, number).map_err(refused(len))?;
+            return Ok((memory::segment_in(&writable, len)?, fd, Some(file)));
+        }
+        let (mapping, fd) = memory::segment(&self.name, len)?;
+        Ok((mapping, fd, Place::default()))
+    }
+
+    /// Makes a segment with words that change no more.
+    #[inline]
+    #[cfg_attr(not(feature = "named-segments"), expect(unused_variables, reason = "memory has no number"))]
+    fn written(&self, number: u64, len: u64, words: Built<Scratch<u64>>) -> Made {
+        #[cfg(feature = "named-segments")]
+        if let Some((place, kind)) = &self.file {
+            let (writable, fd, file) = place.create(kind, number).map_err(refused(len))?;
+            let mapping = memory::frozen_segment_in(writable, &fd, len, |write| words.write(write))?;
+            return Ok((mapping, fd, Some(file)));
+        }
+        let (mapping, fd) = memory::frozen_segment(&self.name, len, |write| words.write(write))?;
+        Ok((mapping, fd, Place::default()))
+    }
+}
+
+#[cfg(feature = "named-segments")]
+fn refused(len: u64) -> impl Fn(std::io::Error) -> MemoryError {
+    move |error| MemoryError::System { call: "openat", len, error }
 }
 
 /// Memory comes in pages.
 const PAGE: u64 = 4096;
 
 impl OwnSegment {
-    pub(super) fn create(name: &Label, len: u64, budget: &Budget) -> Result<Self, WriteError> {
-        Self::made(len, budget, || memory::segment(&name.0, len))
+    /// Makes a segment; its number tells it from others of its kind.
+    pub(super) fn create(label: &Label, number: u64, len: u64, budget: &Budget) -> Result<Self, WriteError> {
+        Self::made(len, budget, || label.segment(number, len))
     }
 
     /// Makes a segment that has these words and changes no more.
-    pub(super) fn written(name: &Label, words: Built<Scratch<u64>>, budget: &Budget) -> Result<Self, WriteError> {
+    pub(super) fn written(
+        label: &Label,
+        number: u64,
+        words: Built<Scratch<u64>>,
+        budget: &Budget,
+    ) -> Result<Self, WriteError> {
         let len = words.len() as u64 * 8;
-        Self::made(len, budget, || memory::frozen_segment(&name.0, len, |write| words.write(write)))
+        Self::made(len, budget, || label.written(number, len, words))
     }
 
-    fn made(
-        len: u64,
-        budget: &Budget,
-        make: impl FnOnce() -> Result<(Mapping, OwnedFd), MemoryError>,
-    ) -> Result<Self, WriteError> {
+    fn made(len: u64, budget: &Budget, make: impl FnOnce() -> Made) -> Result<Self, WriteError> {
         let bytes = len.next_multiple_of(PAGE);
         let charge = budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))?;
-        let (mapping, fd) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
-        Ok(Self { mapping: Arc::new(mapping), fd, _charge: charge })
+        let (mapping, fd, file) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
+        Ok(Self { mapping: Arc::new(mapping), fd, _charge: charge, _file: file })
     }
 
     pub(super) fn len(&self) -> u64 {

@@ -24,9 +24,11 @@ use super::modex::reader_pages::{Held, Misuse, Pages, ReaderPageHandle};
 use super::modex::records::Changes;
 use super::modex::table::{Prepared, Table};
 use super::modex::visibility::Visibility;
+#[cfg(feature = "named-segments")]
+use super::named::Claim;
 use super::outbound::Unsent;
 use super::read::JobReader;
-use super::segment::{Label, MappedSegment, OwnSegment};
+use super::segment::{Label, MappedSegment, NOWHERE, OwnSegment, Places};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
 use crate::sys::memory::Mapping;
 
@@ -61,6 +63,7 @@ struct Waiting {
 /// Writes a job's segments. Belongs to one thread.
 pub struct JobWriter {
     nspace: Nspace,
+    places: Places,
     job: OwnSegment,
     info: OwnSegment,
     generation: u64,
@@ -90,18 +93,40 @@ impl JobWriter {
     /// # Errors
     /// [`WriteError`] when there is no room for them.
     pub fn create(nspace: &Nspace, info: JobInfo, limits: &Limits) -> Result<Self, WriteError> {
+        Self::create_at(nspace, info, limits, NOWHERE)
+    }
+
+    /// Makes a job's segments as files under a name, for readers that have no way to this process.
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no room for them, with the claim, for another time. No reader has seen any of it
+    /// then.
+    #[cfg(feature = "named-segments")]
+    pub fn create_named(
+        nspace: &Nspace,
+        info: JobInfo,
+        limits: &Limits,
+        claim: Claim,
+    ) -> Result<Self, (WriteError, Claim)> {
+        let made = Self::create_at(nspace, info, limits, Some(claim.0.clone()));
+        let appears = |writer| claim.0.appear().map(|()| writer).map_err(|error| WriteError::Memory(Box::new(error)));
+        made.and_then(appears).map_err(|error| (error, claim))
+    }
+
+    fn create_at(nspace: &Nspace, info: JobInfo, limits: &Limits, places: Places) -> Result<Self, WriteError> {
         let (id, ranks) = (RandomState::new().hash_one(nspace.as_bytes()), info.ranks());
-        let job = OwnSegment::create(&Label::new("job", nspace), job::length(ranks), &limits.budget)?;
+        let job = OwnSegment::create(&Label::new("job", nspace, &places), 0, job::length(ranks), &limits.budget)?;
         JobWords::format(job.mapping.words_mut(), id, ranks);
         let reader = JobReader::of_writer(job.mapping.clone())?;
         let hidden = Mapping::private(job.mapping.len()).map_err(|error| WriteError::Memory(Box::new(error)))?;
         JobWords::format(hidden.words_mut(), id, ranks);
-        let info = make_info(nspace, info, id, 1, &limits.budget)?;
+        let info = make_info(&Label::new("info", nspace, &places), info, id, 1, &limits.budget)?;
         let mut this = Self {
             nspace: nspace.clone(),
             generation: 0,
-            visible: Table::new(id, Label::new("modex", nspace), job.mapping.clone(), &limits.budget),
-            hidden: Table::new(id, Label::new("hidden", nspace), Arc::new(hidden), &limits.budget),
+            visible: Table::new(id, Label::new("modex", nspace, &places), job.mapping.clone(), &limits.budget),
+            hidden: Table::new(id, Label::new("hidden", nspace, &NOWHERE), Arc::new(hidden), &limits.budget),
+            places,
             job,
             info,
             made_after: 0,
@@ -131,7 +156,8 @@ impl JobWriter {
         if info.ranks() > ranks {
             return Err(WriteError::Rank { rank: Rank(info.ranks() - 1), ranks });
         }
-        let new = make_info(&self.nspace, info, self.reader.job_id(), self.generation + 1, &self.limits.budget)?;
+        let label = Label::new("info", &self.nspace, &self.places);
+        let new = make_info(&label, info, self.reader.job_id(), self.generation + 1, &self.limits.budget)?;
         let old = std::mem::replace(&mut self.info, new);
         let published = self.publish_info();
         if published.is_err() {
@@ -436,11 +462,11 @@ impl JobWriter {
 }
 
 fn make_info(
-    nspace: &Nspace,
+    label: &Label,
     info: JobInfo,
     job: u64,
     generation: u64,
     budget: &Budget,
 ) -> Result<OwnSegment, WriteError> {
-    OwnSegment::written(&Label::new("info", nspace), info_words(info, job, generation)?, budget)
+    OwnSegment::written(label, generation, info_words(info, job, generation)?, budget)
 }

@@ -4,6 +4,9 @@
 //! every later writable mapping, takes away the write permission and keeps a descriptor that was opened read-only: what
 //! a reader gets can neither be written nor shortened, and no page of it is a hole that reading would allocate. When
 //! the last descriptor and mapping are gone, however their owners ended, the kernel frees it.
+//!
+//! With the feature `named-segments` a segment may be a file, which has no seals: its owner can shorten it under whoever
+//! has mapped it, and is trusted not to.
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -100,7 +103,7 @@ impl Mapping {
         // SAFETY:
         // - a mapping begins on a page; its words are only handed out for as long as it is borrowed, and it stays where
         //   it is
-        // - its length was allocated and sealed, so that no access faults
+        // - its length was allocated and sealed, or its owner is trusted not to shorten it, so that no access faults
         // - all access in this process goes through words
         let words = unsafe { RawWords::new(base, raw.len() / 8) };
         Self { raw, words, writable }
@@ -164,6 +167,38 @@ impl Mapping {
         Ok(Self::new(raw, false))
     }
 
+    /// A segment that is not sealed, whose owner is trusted not to shorten it while it is mapped, to be read.
+    #[cfg(feature = "named-segments")]
+    pub(crate) fn of_trusted(fd: BorrowedFd<'_>) -> Result<Self, MapError> {
+        let len = whole_len(fd)?;
+        let raw = MmapOptions::new().len(len).map_raw_read_only(fd.as_raw_fd());
+        let raw = raw.map_err(|error| MapError::System { call: "mmap", error })?;
+        Ok(Self::new(raw, false))
+    }
+
+    /// Private memory of this process with what a file has in it now. Nobody needs to be trusted for it: where the file
+    /// becomes shorter meanwhile, that is an error.
+    #[cfg(feature = "named-segments")]
+    pub(crate) fn copy_of(file: &std::fs::File) -> Result<Self, MapError> {
+        use std::os::unix::fs::FileExt;
+        let failed = |error| MapError::System { call: "pread", error };
+        let len = whole_len(file.as_fd())?;
+        let copy = Self::private(len).map_err(|error| MapError::System { call: "mmap", error })?;
+        let words = copy.words_mut();
+        let mut bytes = vec![0; (CHUNK * 8).min(len)];
+        for at in (0..len).step_by(CHUNK * 8) {
+            let bytes = &mut bytes[..(CHUNK * 8).min(len - at)];
+            file.read_exact_at(bytes, at as u64).map_err(failed)?;
+            for (word, bytes) in (at / 8..).zip(bytes.as_chunks::<8>().0) {
+                // What is zero is so already, and takes no memory until it is touched.
+                if bytes != &[0; 8] {
+                    words.store(word, u64::from_le_bytes(*bytes), Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(copy)
+    }
+
     /// A reader's own page, to be written by it. A forked child does not inherit it.
     #[cfg_attr(not(feature = "client"), allow(dead_code, reason = "only clients have pages"))]
     pub(crate) fn reader_page(fd: BorrowedFd<'_>) -> Result<Self, MapError> {
@@ -182,7 +217,11 @@ fn sealed_len(fd: BorrowedFd<'_>) -> Result<usize, MapError> {
     if !SealFlag::from_bits_truncate(seals).contains(size_seals) {
         return Err(MapError::Unsealed { seals });
     }
-    let len = fstat(fd).map_err(failed("fstat"))?.st_size;
+    whole_len(fd)
+}
+
+fn whole_len(fd: BorrowedFd<'_>) -> Result<usize, MapError> {
+    let len = fstat(fd).map_err(|error| MapError::System { call: "fstat", error: error.into() })?.st_size;
     match usize::try_from(len) {
         Ok(size) if size >= 64 && size % 8 == 0 => Ok(size),
         _ => Err(MapError::Size { len }),
@@ -204,6 +243,24 @@ pub(crate) fn frozen_segment(
     write: impl FnOnce(&mut dyn FnMut(&[u64]) -> Result<(), MemoryError>) -> Result<(), MemoryError>,
 ) -> Result<(Mapping, OwnedFd), MemoryError> {
     let mut file = std::fs::File::from(anonymous(name, len)?);
+    write_all(&mut file, len, write)?;
+    let fd = sealed(&file, len)?;
+    let mapping = frozen(&fd, len)?;
+    Ok((mapping, fd))
+}
+
+fn frozen(fd: &OwnedFd, len: u64) -> Result<Mapping, MemoryError> {
+    let mapped = MmapOptions::new().len(len as usize).map_raw_read_only(fd.as_raw_fd());
+    let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
+    keep_from_children(&raw);
+    Ok(Mapping::new(raw, false))
+}
+
+fn write_all(
+    file: &mut std::fs::File,
+    len: u64,
+    write: impl FnOnce(&mut dyn FnMut(&[u64]) -> Result<(), MemoryError>) -> Result<(), MemoryError>,
+) -> Result<(), MemoryError> {
     let (mut written, mut required) = (0, 0);
     let mut bytes = vec![0; (CHUNK * 8).min(len as usize)];
     write(&mut |piece| {
@@ -219,12 +276,25 @@ pub(crate) fn frozen_segment(
             file.write_all(bytes).map_err(|error| MemoryError::System { call: "write", len, error })?;
         }
         Ok(())
-    })?;
-    let fd = sealed(&file, len)?;
-    let mapped = MmapOptions::new().len(len as usize).map_raw_read_only(fd.as_raw_fd());
-    let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
-    keep_from_children(&raw);
-    Ok((Mapping::new(raw, false), fd))
+    })
+}
+
+/// A new segment in an empty file: its only writable mapping.
+#[cfg(feature = "named-segments")]
+pub(crate) fn segment_in(file: &OwnedFd, len: u64) -> Result<Mapping, MemoryError> {
+    filled(file, len)
+}
+
+/// A new segment in an empty file, with words that change no more; `fd` is the same file, open for reading.
+#[cfg(feature = "named-segments")]
+pub(crate) fn frozen_segment_in(
+    file: OwnedFd,
+    fd: &OwnedFd,
+    len: u64,
+    write: impl FnOnce(&mut dyn FnMut(&[u64]) -> Result<(), MemoryError>) -> Result<(), MemoryError>,
+) -> Result<Mapping, MemoryError> {
+    write_all(&mut file.into(), len, write)?;
+    frozen(fd, len)
 }
 
 /// Keeps a mapping out of forked children. Where the system refuses, a child has it for as long as it lives: that takes
@@ -256,17 +326,23 @@ pub(crate) fn reader_page(len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
 
 fn create(name: &[u8], len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
     let fd = anonymous(name, len)?;
+    let mapping = filled(&fd, len)?;
+    Ok((fd, mapping))
+}
+
+/// Takes memory for an empty file of so many bytes, and maps it.
+fn filled(fd: &OwnedFd, len: u64) -> Result<Mapping, MemoryError> {
     let mut at = 0;
     while at < len {
         let step = STEP.min(len - at);
         headroom::require(step)?;
-        allocate(&fd, at, step).map_err(system("fallocate", len))?;
+        allocate(fd, at, step).map_err(system("fallocate", len))?;
         at += step;
     }
     let mapped = MmapOptions::new().len(len as usize).map_raw(fd.as_raw_fd());
     let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
     keep_from_children(&raw);
-    Ok((fd, Mapping::new(raw, true)))
+    Ok(Mapping::new(raw, true))
 }
 
 fn anonymous(name: &[u8], len: u64) -> Result<OwnedFd, MemoryError> {

@@ -33,6 +33,8 @@ pub mod hwloc;
 pub mod interfaces;
 #[cfg(feature = "server")]
 mod loaded;
+#[cfg(feature = "named-segments")]
+pub(crate) mod lock;
 pub(crate) mod memory;
 #[cfg(feature = "server")]
 pub mod munge;

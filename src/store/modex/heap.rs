@@ -153,7 +153,7 @@ pub(super) struct Maker {
 impl Maker {
     fn segment(&mut self, bytes: u64) -> Result<DataSegment, WriteError> {
         let number = self.last_number + 1;
-        let memory = OwnSegment::create(&self.label, bytes, &self.budget)?;
+        let memory = OwnSegment::create(&self.label, number.into(), bytes, &self.budget)?;
         let words = memory.mapping.words_mut();
         Header { kind: Kind::Modex, length: bytes, job: self.job, number: u64::from(number), ranks: 0 }.write(&words);
         self.last_number = number;

@@ -2,14 +2,16 @@
 //!
 //! Writers are processes of their own, this test started again.
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use instanton::data::{Info, Key, Nspace, Posted, Rank, Scope, Value, keys};
+use instanton::handover::{LinkError, Listener, OpenError, RemoteMiss, RemoteReader, Waited};
 use instanton::store::named::{Claim, NameError, Owner, Readers};
-use instanton::store::{JobInfo, JobReader, JobWriter, Limits, Miss, Question};
+use instanton::store::{AttachError, JobInfo, JobReader, JobWriter, Limits, Miss, Question};
 
 const ROLE: &str = "INSTANTON_TEST_WRITER_AT";
 const LARGE: usize = 3 << 20;
@@ -41,10 +43,31 @@ fn named(path: &Path) -> JobWriter {
 #[test]
 fn writer() {
     let Some(path) = std::env::var_os(ROLE) else { return };
-    let _writer = named(Path::new(&path));
-    println!("\nwritten");
-    std::io::stdout().flush().unwrap();
-    let _ = std::io::stdin().read(&mut [0]);
+    let mut writer = named(Path::new(&path));
+    let say = |line: &str| {
+        println!("\n{line}");
+        std::io::stdout().flush().unwrap();
+    };
+    say("written");
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        match line.as_str() {
+            "grow" => {
+                // So much is free then that records move to new segments, and the old ones go.
+                post(&mut writer, 0, "more", vec![8u8; 8 * LARGE]);
+                writer.remove(Rank(0), &[Key::new("more").unwrap()]).unwrap();
+                writer.reclaim();
+                post(&mut writer, 0, "much", vec![8u8; LARGE]);
+                post(&mut writer, 0, "card", "three");
+            }
+            "replace" => writer.replace_info(job("third")).unwrap(),
+            "release" => {
+                post(&mut writer, 1, "late", 1u32);
+                writer.release();
+            }
+            _ => break,
+        }
+        say(&line);
+    }
 }
 
 /// A folder for names, and what is in there when it is dropped.
@@ -64,24 +87,51 @@ impl Drop for Folder {
     }
 }
 
-/// Starts a writer, and waits until it has written.
-fn start(path: &Path) -> Child {
-    let mut writer = Command::new(std::env::current_exe().unwrap())
-        .args(["writer", "--exact", "--nocapture"])
-        .env(ROLE, path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(writer.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line == "written"), "the writer has failed");
-    writer
+/// A writer in a process of its own.
+struct Writer(Child, BufReader<ChildStdout>);
+
+impl Writer {
+    /// Starts one, and waits until it has written; with the arguments of `unshare`, elsewhere.
+    fn start(path: &Path, elsewhere: &[&str]) -> Self {
+        let test = std::env::current_exe().unwrap();
+        let mut command = Command::new(if elsewhere.is_empty() { test.as_os_str() } else { "unshare".as_ref() });
+        if !elsewhere.is_empty() {
+            command.args(elsewhere).arg(test);
+        }
+        command.args(["writer", "--exact", "--nocapture"]).env(ROLE, path);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut this = Self(child, output);
+        this.hears("written");
+        this
+    }
+
+    fn hears(&mut self, word: &str) {
+        let said = (&mut self.1).lines().map_while(Result::ok).any(|line| line == word);
+        assert!(said, "the writer has failed");
+    }
+
+    fn does(&mut self, what: &str) {
+        writeln!(self.0.stdin.as_ref().unwrap(), "{what}").unwrap();
+        self.hears(what);
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
 }
 
 fn killed(path: &Path) {
-    let mut writer = start(path);
-    writer.kill().unwrap();
-    writer.wait().unwrap();
+    Writer::start(path, &[]).kill();
+}
+
+/// Arguments of `unshare` for network and process IDs of one's own; nothing where the system does not allow it.
+fn elsewhere() -> Option<Vec<&'static str>> {
+    let user = if nix::unistd::geteuid().is_root() { &[][..] } else { &["--user", "--map-current-user"] };
+    let all = [user, &["--net", "--pid", "--fork", "--kill-child"]].concat();
+    let is_allowed = Command::new("unshare").args(&all).arg("true").output().is_ok_and(|tried| tried.status.success());
+    is_allowed.then_some(all)
 }
 
 fn read(path: &Path) -> Result<JobReader, NameError> {
@@ -110,11 +160,10 @@ fn what_a_killed_writer_has_left_is_read() {
     let folder = Folder::new("killed");
     let path = folder.0.join("job@1");
     assert!(matches!(read(&path), Err(NameError::Absent { .. })));
-    let mut writer = start(&path);
+    let writer = Writer::start(&path, &[]);
     assert!(matches!(read(&path), Err(NameError::Alive { .. })));
     assert!(matches!(Claim::new(&path, Readers::User), Err(NameError::Alive { .. })));
-    writer.kill().unwrap();
-    writer.wait().unwrap();
+    writer.kill();
     is_whole(&read(&path).unwrap());
 
     // The next writer takes the name over, and what a reader has is still there.
@@ -207,4 +256,66 @@ fn a_claim_that_comes_to_nothing_leaves_nothing() {
     assert_eq!((mode(&path), mode(&path.join("job")), mode(&path.join("lock"))), (0o755, 0o644, 0o600));
     drop(writer);
     assert_eq!(files(&folder.0), [""; 0]);
+}
+
+/// A deadline that no test comes near.
+const LONG: Option<Duration> = Some(Duration::from_secs(60));
+
+#[test]
+fn a_reader_in_other_namespaces_keeps_up_with_its_writer() {
+    let folder = Folder::new("mapped");
+    let path = folder.0.join("job@1");
+    let Some(elsewhere) = elsewhere() else {
+        return println!("SKIPPED: unshare may make no namespaces here");
+    };
+    let map = || RemoteReader::map_trusting_owner(&path, Owner::OwnOrRoot);
+    assert!(matches!(map(), Err(NameError::Absent { .. })));
+    let mut writer = Writer::start(&path, &elsewhere);
+    let reader = map().unwrap();
+    is_whole(reader.reader());
+    assert!(reader.pin().is_err(), "there is no page for it");
+
+    writer.does("grow");
+    let get = |rank, key| reader.get(&Question::new(rank, key)).unwrap();
+    assert_eq!(get(Rank(0), "much"), Value::from(vec![8u8; LARGE]));
+    assert_eq!(get(Rank(0), "card"), Value::from("three"));
+    assert!(!path.join("modex.1").exists(), "{:?}", files(&path));
+    writer.does("replace");
+    assert_eq!(get(Rank::WILDCARD, "site"), Value::from("second"), "it answers until it is replaced here");
+    reader.refresh().unwrap();
+    assert_eq!(get(Rank::WILDCARD, "site"), Value::from("third"));
+    assert!(!path.join("info.2").exists(), "{:?}", files(&path));
+    assert_eq!(map().unwrap().get(&Question::new(Rank(0), "card")).unwrap(), Value::from("three"));
+
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| reader.get_when_there(&Question::new(Rank(1), "late"), LONG));
+        writer.does("release");
+        assert_eq!(late.join().unwrap().unwrap(), Value::from(1u32));
+    });
+    writer.kill();
+    let seen = reader.reader().releases();
+    assert_eq!(reader.wait(seen, LONG), Waited::WriterGone);
+    assert!(matches!(map(), Err(NameError::Dead { .. })));
+    assert!(matches!(reader.get(&Question::new(Rank(1), "none")), Err(RemoteMiss::Miss(Miss::NotFound))));
+    assert_eq!(read(&path).unwrap().get(&Question::new(Rank(0), "card")).unwrap(), Value::from("three"));
+}
+
+#[test]
+fn whoever_is_handed_named_segments_says_that_it_trusts_their_owner() {
+    let folder = Folder::new("handed");
+    let mut writer = named(&folder.0.join("job@1"));
+    let mut listener = Listener::open().unwrap();
+    let address = listener.address().to_owned();
+    let opened =
+        std::thread::spawn(move || (RemoteReader::open(&address).err(), RemoteReader::open_trusting_owner(&address)));
+    while !opened.is_finished() {
+        listener.serve(&mut writer).unwrap();
+        std::thread::yield_now();
+    }
+    let (refused, reader) = opened.join().unwrap();
+    assert!(matches!(refused, Some(OpenError::Link(LinkError::Attach(AttachError::Map(_))))), "{refused:?}");
+    let reader = reader.unwrap();
+    is_whole(reader.reader());
+    let guard = reader.pin().unwrap();
+    assert_eq!(guard.get(&Question::new(Rank(0), "card")).unwrap().bytes(), b"two\0".as_slice());
 }

@@ -51,6 +51,8 @@
 //! whose writer is gone goes on with what it has mapped; what it has not is [`LinkError`].
 mod listener;
 mod message;
+#[cfg(feature = "named-segments")]
+mod named;
 mod remote;
 #[cfg(test)]
 mod tests;

@@ -9,13 +9,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::message::{self, ANSWER, Outcome, Request, TOKEN, Token, Wish};
 use crate::data::Value;
+#[cfg(feature = "named-segments")]
+use crate::store::named::{Mapped, NameError};
 use crate::store::{
     AttachError, Guard, Have, JobReader, MappedSegment, Miss, PinError, Question, RawValue, ReaderPage,
 };
 use crate::sys::socket::{self, Door};
 
 /// Time that a writer has for an answer, unless its reader says otherwise.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// Times that a look-up is repeated because its record was being replaced.
 const REPEATS: usize = 8;
 /// Time between two looks whether the writer is still there.
@@ -37,6 +39,10 @@ pub enum LinkError {
     /// A segment that it has sent cannot be used.
     #[error("{0}")]
     Attach(#[from] AttachError),
+    /// What it has added cannot be read by its name.
+    #[cfg(feature = "named-segments")]
+    #[error("{0}")]
+    Named(#[from] NameError),
 }
 
 /// A reader cannot be opened.
@@ -81,21 +87,31 @@ pub enum Waited {
 /// Threads share it. A look-up takes no lock and makes no system call, except for the one that leads to a segment which
 /// is not mapped yet: that waits for the writer's answer, so it must not be made on the writer's own thread.
 pub struct RemoteReader {
-    reader: JobReader,
-    source: Source,
+    pub(super) reader: JobReader,
+    pub(super) source: Source,
 }
 
 /// The way to the writer of a reader's segments.
-pub struct Source(Mutex<Link>);
+pub struct Source(pub(super) Way);
+
+pub(super) enum Way {
+    /// It is asked.
+    Asked(Mutex<Link>),
+    /// Its files have names.
+    #[cfg(feature = "named-segments")]
+    Named(Mapped),
+}
 
 /// A reader, and the way to the writer of its segments.
 pub type Opened = (JobReader, Source);
 
-struct Link {
+pub(super) struct Link {
     /// Nothing once an answer is missing: another one would be taken for it.
-    stream: Option<UnixStream>,
-    token: Token,
-    patience: Duration,
+    pub(super) stream: Option<UnixStream>,
+    pub(super) token: Token,
+    pub(super) patience: Duration,
+    #[cfg(feature = "named-segments")]
+    pub(super) trusts_owner: bool,
 }
 
 impl RemoteReader {
@@ -124,7 +140,11 @@ impl RemoteReader {
 
     /// Gives the writer that much time for each answer from now on (30 s before).
     pub fn set_patience(&self, patience: Duration) {
-        self.source.link().patience = patience;
+        match &self.source.0 {
+            Way::Asked(link) => locked(link).patience = patience,
+            #[cfg(feature = "named-segments")]
+            Way::Named(_) => {}
+        }
     }
 
     /// Maps everything that the writer has by now.
@@ -216,7 +236,7 @@ impl RemoteReader {
             if left < LOOK {
                 return Waited::TimedOut;
             }
-            if !self.source.link().is_up() {
+            if !self.source.is_up() {
                 return Waited::WriterGone;
             }
         }
@@ -229,6 +249,15 @@ impl Source {
     /// # Errors
     /// [`OpenError`] says what there is instead of a store.
     pub fn open(address: &str, patience: Duration, is_trusted: impl FnOnce(u32) -> bool) -> Result<Opened, OpenError> {
+        let (stream, token) = Self::connect(address, patience, is_trusted)?;
+        Self::begin(stream, token, patience)
+    }
+
+    pub(super) fn connect(
+        address: &str,
+        patience: Duration,
+        is_trusted: impl FnOnce(u32) -> bool,
+    ) -> Result<(UnixStream, Token), OpenError> {
         let (name, token) = message::parse(address).ok_or(OpenError::Address)?;
         let until = Some(Instant::now() + patience);
         let stream = socket::connect(&Door::Abstract(name), until).map_err(LinkError::Lost)?;
@@ -236,11 +265,20 @@ impl Source {
         if !is_trusted(user) {
             return Err(OpenError::Foreign(user));
         }
-        Self::begin(stream, token, patience)
+        Ok((stream, token))
     }
 
     fn begin(stream: UnixStream, token: Token, patience: Duration) -> Result<Opened, OpenError> {
-        let mut link = Link { stream: Some(stream), token, patience };
+        Self::start(Link {
+            stream: Some(stream),
+            token,
+            patience,
+            #[cfg(feature = "named-segments")]
+            trusts_owner: false,
+        })
+    }
+
+    pub(super) fn start(mut link: Link) -> Result<Opened, OpenError> {
         let page = match link.ask(Wish::Page, Have::default()) {
             Ok(page) => page.first().map(|page| ReaderPage::map(page.as_fd())).transpose(),
             // Without one there are no guards, and values are copied.
@@ -249,15 +287,20 @@ impl Source {
         };
         let page = page.map_err(LinkError::Attach)?;
         let segments = link.ask(Wish::Segments, Have::default())?;
-        let parts = segments.iter().map(|segment| MappedSegment::map(segment.as_fd())).collect::<Result<_, _>>();
+        let parts = segments.iter().map(|segment| link.map(segment)).collect::<Result<_, _>>();
         let reader = JobReader::attach(parts.map_err(LinkError::Attach)?, page).map_err(LinkError::Attach)?;
-        let this = Self(Mutex::new(link));
+        let this = Self(Way::Asked(Mutex::new(link)));
         this.refresh(&reader)?;
         Ok((reader, this))
     }
 
-    fn link(&self) -> MutexGuard<'_, Link> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns whether the writer is still there.
+    fn is_up(&self) -> bool {
+        match &self.0 {
+            Way::Asked(link) => locked(link).is_up(),
+            #[cfg(feature = "named-segments")]
+            Way::Named(mapped) => mapped.is_up(),
+        }
     }
 
     /// Maps everything that the writer of these segments has by now.
@@ -265,12 +308,16 @@ impl Source {
     /// # Errors
     /// [`LinkError`]; the reader goes on with what it has.
     pub fn refresh(&self, reader: &JobReader) -> Result<(), LinkError> {
-        let mut link = self.link();
+        let mut link = match &self.0 {
+            Way::Asked(link) => locked(link),
+            #[cfg(feature = "named-segments")]
+            Way::Named(mapped) => return Ok(mapped.refresh(reader)?),
+        };
         // Several messages where there are more segments than one brings.
         while reader.is_behind() {
             let before = reader.have();
             for segment in link.ask(Wish::Segments, before)? {
-                reader.add(MappedSegment::map(segment.as_fd())?)?;
+                reader.add(link.map(&segment)?)?;
             }
             if reader.have() == before {
                 return Err(link.lose(io::Error::other("it has less than its own segments say")));
@@ -280,7 +327,20 @@ impl Source {
     }
 }
 
+fn locked(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
+    link.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Link {
+    /// Maps a segment that the writer has sent.
+    fn map(&self, segment: &OwnedFd) -> Result<MappedSegment, AttachError> {
+        #[cfg(feature = "named-segments")]
+        if self.trusts_owner {
+            return MappedSegment::map_trusting_owner(segment.as_fd());
+        }
+        MappedSegment::map(segment.as_fd())
+    }
+
     /// Returns whether the writer is still there.
     fn is_up(&self) -> bool {
         let Some(stream) = &self.stream else { return false };

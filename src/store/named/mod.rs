@@ -4,8 +4,9 @@
 //!
 //! A [`Claim`] is a name that a writer has taken: a directory of its own, with a lock in it. A
 //! [named writer](crate::store::JobWriter::create_named) makes its segments as files there, instead of anonymous memory.
-//! Readers find them by the name: while the writer lives, they map them; when it is gone, they read what it has left
-//! ([`JobReader::post_mortem`](crate::store::JobReader::post_mortem)).
+//! Readers find them by the name. While the writer lives, they map them
+//! ([`RemoteReader::map_trusting_owner`](crate::handover::RemoteReader::map_trusting_owner)); when it is gone, they read
+//! what it has left ([`JobReader::post_mortem`](crate::store::JobReader::post_mortem)).
 //!
 //! # What lies there
 //!
@@ -28,6 +29,7 @@
 //! A writer that ends in good order takes its files with it. One that is killed leaves them, unlocked; the next writer of
 //! the same user and name removes them. Readers keep what they have mapped or read.
 mod folder;
+mod mapped;
 mod place;
 mod post_mortem;
 
@@ -36,6 +38,7 @@ use std::path::PathBuf;
 
 use super::error::AttachError;
 pub use folder::Owner;
+pub(crate) use mapped::Mapped;
 pub use place::{Claim, Readers};
 pub(in crate::store) use place::{NamedFile, Place};
 
@@ -70,6 +73,12 @@ pub enum NameError {
     /// A writer that lives has the name: it is to be asked, or its segments to be mapped.
     #[error("the writer of {} lives", path.display())]
     Alive {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Its writer is gone: what it has left is to be read post mortem.
+    #[error("the writer of {} is gone", path.display())]
+    Dead {
         /// The path.
         path: PathBuf,
     },

@@ -77,7 +77,7 @@ fn copied(file: &File) -> Result<MappedSegment, AttachError> {
 }
 
 /// Returns whether the name still leads to the same job.
-fn is_still(folder: &Folder, job: &File) -> Result<bool, NameError> {
+pub(super) fn is_still(folder: &Folder, job: &File) -> Result<bool, NameError> {
     let place = |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).ok();
     Ok(folder.file(JOB)?.is_some_and(|now| place(&now) == place(job)))
 }

@@ -37,6 +37,7 @@ setup: ## install the compilers and the real MPI libraries that the rest needs
 	@scripts/headers "$(TARGET)/headers"
 	@scripts/mpich "$(TARGET)/venv" "$(TARGET)/mpich"
 	@scripts/suite "$(TARGET)/suites" trixie
+	@scripts/suite "$(TARGET)/suites" testing
 
 dist: ## build the release into dist/: the command, the C library, its headers
 	@scripts/dist "$(TARGET)" dist

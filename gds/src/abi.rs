@@ -15,6 +15,10 @@ pub const ERROR: c_int = -1;
 /// This is not for me.
 pub const NOT_SUPPORTED: c_int = -47;
 
+/// Version of the interface of modules that the plug-in says it has: what the latest release asks for, while those
+/// before 7.0 ask nothing.
+pub const INTERFACE: c_int = 2;
+
 /// A process, in the public ABI.
 #[repr(C)]
 pub struct Proc {
@@ -78,12 +82,12 @@ pub struct Module {
     pub setup_fork: Option<unsafe extern "C" fn(*const Proc, *mut *mut *mut c_char) -> c_int>,
     pub add_nspace: Option<unsafe extern "C" fn(*const c_char, u32, *const Info, usize) -> c_int>,
     pub del_nspace: Option<unsafe extern "C" fn(*const c_char) -> c_int>,
-    /// As many as the release has, which are three in 4.2 and five in 5.0; no others are looked at.
-    pub rest: [Any; 5],
+    /// As many as the release has: three in 4.2, five in 5.0, eleven in 7.0. No others are looked at.
+    pub rest: [Any; 11],
 }
 
 const _: () = {
-    assert!(size_of::<Module>() == 152);
+    assert!(size_of::<Module>() == 200);
     assert!(offset_of!(Module, name) == 0 && offset_of!(Module, is_threadsafe) == 8);
     assert!(offset_of!(Module, init) == 16 && offset_of!(Module, finalize) == 24);
     assert!(offset_of!(Module, assign_module) == 32 && offset_of!(Module, cache_job_info) == 40);
@@ -98,6 +102,11 @@ const _: () = {
 unsafe impl Sync for Module {}
 // SAFETY: as above.
 unsafe impl Send for Module {}
+
+/// A key of a process is gone.
+pub type DeleteKey = unsafe extern "C" fn(*const Proc, *const c_char) -> c_int;
+/// The host has more to say of a job that it has registered.
+pub type AddJobData = unsafe extern "C" fn(*const c_char, *const Info, usize) -> c_int;
 
 /// Asks a plug-in for its module, and how much it wants to be taken.
 pub type Query = unsafe extern "C" fn(*mut *const Module, *mut c_int) -> c_int;
@@ -171,6 +180,15 @@ pub struct Layout {
     pub globals: usize,
     pub globals_name: usize,
     pub globals_peer: usize,
+    /// Offset of the module that a peer has instead of its namespace's, where the release knows that.
+    pub peer_module: Option<usize>,
+    /// Version of the interface of modules, which the release's own say they have.
+    pub interface: c_int,
+    /// Places in a module's [`rest`](Module::rest) of what later releases have: the deletion of a key, more information
+    /// of a job, and what else they call in all of their modules and not only in a peer's.
+    pub delete_key: Option<usize>,
+    pub add_job_data: Option<usize>,
+    pub for_all: &'static [usize],
     /// Sizes of the component and of the module that plug-ins of the release have.
     pub component: usize,
     pub module: usize,
@@ -198,6 +216,11 @@ const V4_2: Layout = Layout {
     globals: 2944,
     globals_name: 4,
     globals_peer: 328,
+    peer_module: None,
+    interface: 1,
+    delete_key: None,
+    add_job_data: None,
+    for_all: &[],
     component: 264,
     module: 136,
 };
@@ -225,8 +248,40 @@ const V5_0: Layout = Layout {
     ..V4_2
 };
 
+/// Release 7.0.0rc1, as Debian's testing suite has it.
+const V7_0: Layout = Layout {
+    object_class: 0,
+    value_entry: Class { symbol: "pmix_kval_t_class", size: 104 },
+    value_entry_key: 88,
+    value_entry_value: 96,
+    buffer: Class { symbol: "pmix_buffer_t_class", size: 120 },
+    buffer_base: 80,
+    buffer_used: 112,
+    namespace: Class { symbol: "pmix_namespace_t_class", size: 1400 },
+    namespace_name: 88,
+    namespace_module: 488 + 24,
+    peer: Class { symbol: "pmix_peer_t_class", size: 1120 },
+    peer_namespace: 72,
+    peer_rank: 88,
+    peer_module: Some(80),
+    rank: Class { symbol: "pmix_rank_info_t_class", size: 504 },
+    rank_name: 96,
+    rank_user: 120,
+    globals: 2584,
+    globals_name: 8,
+    globals_peer: 336,
+    interface: 2,
+    delete_key: Some(0),
+    add_job_data: Some(10),
+    // Sessions that come and go.
+    for_all: &[6, 7],
+    component: 224,
+    module: 200,
+    ..V4_2
+};
+
 /// The layouts of the releases that are [`SERVED`].
-static LAYOUTS: [Layout; SERVED.len()] = [V4_2, V5_0];
+static LAYOUTS: [Layout; SERVED.len()] = [V4_2, V5_0, V7_0];
 
 const _: () = {
     let mut at = 0;
@@ -252,9 +307,10 @@ mod tests {
         let module = |version| layout_of(version).map(|layout| layout.module);
         let of_4_2 = "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)";
         let of_5_0 = "OpenPMIx 5.0.7a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)";
-        assert_eq!((module(of_4_2), module(of_5_0)), (Some(136), Some(152)));
+        let of_7_0 = "OpenPMIx 7.0.0rc1 (PMIx Standard: 4.1, Stable ABI: 0.0, Provisional ABI: 0.0)";
+        assert_eq!((module(of_4_2), module(of_5_0), module(of_7_0)), (Some(136), Some(152), Some(200)));
         for other in
-            ["", "OpenPMIx 4.2.2", "OpenPMIx 4.2.20rc2", "OpenPMIx 4.2.9 (x)", "OpenPMIx 5.0.7 (x)", "4.2.2rc2"]
+            ["", "OpenPMIx 4.2.2", "OpenPMIx 4.2.20rc2", "OpenPMIx 5.0.7 (x)", "OpenPMIx 7.0.0rc2 (x)", "4.2.2rc2"]
         {
             assert!(layout_of(other).is_none(), "{other:?}");
         }

@@ -196,7 +196,7 @@ fn passed_on_to(library: &Library, layout: &Layout) -> Result<(usize, Module), S
     let same = component.mca_version == own.mca_version
         && component.project == own.project
         && component.framework == own.framework
-        && component.framework_version == own.framework_version
+        && component.framework_version == [layout.interface, 0, 0]
         && component.name.starts_with(b"hash\0");
     let query = component.query.filter(|query| same && library.is_within(*query as usize));
     let query = query.ok_or("its component hash is another one")?;

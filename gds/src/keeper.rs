@@ -73,6 +73,9 @@ struct Job {
     local: u32,
     listener: Listener,
     state: State,
+    /// The host has more to say of it than there is in the segments: the next process that asks is told, and so are
+    /// they. Readers that are there already see what they have seen.
+    is_outdated: bool,
 }
 
 enum State {
@@ -128,7 +131,8 @@ impl Keeper {
         if !jobs.by_name.contains_key(nspace) && !jobs.left_alone.contains(nspace) {
             jobs.last += 1;
             let (number, listener) = (jobs.last, Listener::open()?);
-            let job = Job { number, local, listener, state: State::Announced(Ahead::default()) };
+            let state = State::Announced(Ahead::default());
+            let job = Job { number, local, listener, state, is_outdated: false };
             jobs.by_name.insert(nspace.clone(), job);
         }
         Ok(())
@@ -144,14 +148,24 @@ impl Keeper {
         let mut jobs = self.shared.jobs();
         let Some(job) = jobs.by_name.get_mut(&proc.nspace) else { return false };
         job.listener.allow(user);
-        matches!(job.state, State::Kept(_))
+        matches!(job.state, State::Kept(_)) && !job.is_outdated
     }
 
     /// A process is told about its job. `answer` makes a copy of what it is told, if that is needed.
     pub fn tell(&self, proc: &Proc, answer: impl FnOnce() -> Option<Vec<u8>>) {
         let mut jobs = self.shared.jobs();
         let Some(job) = jobs.by_name.get_mut(&proc.nspace) else { return };
-        let State::Announced(ahead) = &mut job.state else { return };
+        let ahead = match &mut job.state {
+            State::Announced(ahead) => ahead,
+            State::Kept(writer) if job.is_outdated => {
+                let Some(answer) = answer() else { return };
+                let info = told::job(&answer, &proc.nspace, job.local, proc.rank);
+                let replaced = info.and_then(|info| writer.replace_info(info).map_err(|error| error.to_string()));
+                job.is_outdated = replaced.is_err();
+                return replaced.unwrap_or_else(|error| trace!("{} stays as it was told: {error}", proc.nspace));
+            }
+            _ => return,
+        };
         match answer() {
             Some(answer) => {
                 job.state = State::Told(std::mem::take(ahead));
@@ -180,6 +194,13 @@ impl Keeper {
                 write(writer, (proc.rank, key, value));
                 look_after(writer, &mut job.listener);
             }
+        }
+    }
+
+    /// There is more to say of a job than its processes have been told.
+    pub fn outdate(&self, nspace: &Nspace) {
+        if let Some(job) = self.shared.jobs().by_name.get_mut(nspace) {
+            job.is_outdated = !matches!(job.state, State::Announced(_));
         }
     }
 
@@ -313,6 +334,43 @@ fn look_after(writer: &mut JobWriter, listener: &mut Listener) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use instanton::store::Question;
+
+    /// What a process of a job `job` of one process is told, packed as releases since 4.1 do it, with one key of the
+    /// site's.
+    fn answer(site: u8) -> Vec<u8> {
+        let mut bytes = b"\x02\x08job\0".to_vec();
+        for (key, value) in [("pmix.job.size", 1), ("site", site)] {
+            bytes.extend([2, 2 * (key.len() as u8 + 1)]);
+            bytes.extend(key.as_bytes());
+            bytes.extend([0, 14, value]);
+        }
+        bytes
+    }
+
+    #[test]
+    fn segments_have_what_a_host_adds_for_processes_that_come_later() {
+        let (keeper, proc) = (Keeper::new().unwrap(), Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+        let user = nix::unistd::geteuid().as_raw();
+        keeper.announce(&proc.nspace, 1).unwrap();
+        keeper.outdate(&proc.nspace);
+        keeper.tell(&proc, || Some(answer(1)));
+        // An opened address says that the thread has made them.
+        let address = keeper.address(&proc.nspace).unwrap();
+        let site = || {
+            let reader = instanton::handover::RemoteReader::open(&address).unwrap();
+            reader.get(&Question::new(Rank::WILDCARD, "site")).unwrap()
+        };
+        assert_eq!((site(), keeper.is_kept(&proc, user)), (Value::from(1u32), true));
+        keeper.tell(&proc, || panic!("the segments have it"));
+
+        keeper.outdate(&proc.nspace);
+        assert!(!keeper.is_kept(&proc, user), "the host has to be asked");
+        keeper.tell(&proc, || Some(b"nonsense".to_vec()));
+        assert_eq!((site(), keeper.is_kept(&proc, user)), (Value::from(1u32), false));
+        keeper.tell(&proc, || Some(answer(2)));
+        assert_eq!((site(), keeper.is_kept(&proc, user)), (Value::from(2u32), true));
+    }
 
     #[test]
     fn a_job_whose_segments_nobody_asks_for_is_left_alone_when_much_is_committed() {

@@ -33,7 +33,7 @@ pub static pmix_mca_gds_instanton_component: Component = Component {
     project: name(b"pmix"),
     project_version: [4, 2, 2],
     framework: name(b"gds"),
-    framework_version: [1, 0, 0],
+    framework_version: [abi::INTERFACE, 0, 0],
     name: name(b"instanton"),
     version: [0, 1, 0],
     open: None,

@@ -11,7 +11,7 @@ use instanton::data::{Key, Nspace, Proc, Rank};
 use instanton::internal::upstream::{node, told};
 use instanton::trace;
 
-use crate::abi::{self, ERROR, Info, Module, NOT_SUPPORTED, Object, SUCCESS, Value};
+use crate::abi::{self, AddJobData, DeleteKey, ERROR, Info, Layout, Module, NOT_SUPPORTED, Object, SUCCESS, Value};
 use crate::host::Host;
 use crate::keeper::Keeper;
 use crate::{environment, memory, proof};
@@ -68,7 +68,7 @@ pub unsafe fn query(module: *mut *const Module, priority: *mut c_int, caller: *c
         Some((host, module)) if host.is_of(caller) => Ok(&raw const *module),
         Some(_) => Err("another one in this process was first".into()),
         None => Host::of(caller).map(|host| {
-            let module = filled(&host.functions);
+            let module = filled(&host.functions, host.layout);
             &raw const HOST.get_or_init(|| (host, module)).1
         }),
     });
@@ -106,7 +106,18 @@ fn decline(reason: &str) {
 }
 
 /// The host's module, with own functions in some places.
-fn filled(theirs: &Module) -> Module {
+fn filled(theirs: &Module, layout: &Layout) -> Module {
+    let mut rest = theirs.rest;
+    // What the host calls in all modules, it calls in its own one as well.
+    layout.for_all.iter().for_each(|at| rest[*at] = None);
+    if let Some(at) = layout.delete_key {
+        // SAFETY: the host calls it by the type that it has here, in the place that it has in this release.
+        rest[at] = Some(unsafe { std::mem::transmute::<DeleteKey, unsafe extern "C" fn()>(delete_key) });
+    }
+    if let Some(at) = layout.add_job_data {
+        // SAFETY: as above.
+        rest[at] = Some(unsafe { std::mem::transmute::<AddJobData, unsafe extern "C" fn()>(add_job_data) });
+    }
     Module {
         name: c"instanton".as_ptr(),
         init: Some(init),
@@ -117,6 +128,7 @@ fn filled(theirs: &Module) -> Module {
         setup_fork: Some(setup_fork),
         add_nspace: Some(add_nspace),
         del_nspace: Some(del_nspace),
+        rest,
         ..*theirs
     }
 }
@@ -240,11 +252,18 @@ unsafe extern "C" fn register_job_info(peer: Object, reply: Object) -> c_int {
 /// A process has committed a value.
 unsafe extern "C" fn store(proc: *const abi::Proc, scope: u8, entry: Object) -> c_int {
     with(|host, keeper| {
-        // What is for other nodes alone is not seen on this one.
-        if scope == REMOTE {
+        // What is for other nodes alone, or for the server itself, is not seen on this one.
+        if [REMOTE, DELETE_REMOTE, DELETE_INTERNAL].contains(&scope) {
             return;
         }
         let Some(proc) = process(proc).filter(|proc| proc.rank.is_process()) else { return };
+        if [DELETE_LOCAL, DELETE_GLOBAL].contains(&scope) {
+            match proof::key(host, entry as usize).map(Key::new) {
+                Ok(key) => key.into_iter().for_each(|key| keeper.commit(&proc, key, None)),
+                Err(error) => trace!("what {proc} deletes is not read: {error}"),
+            }
+            return;
+        }
         match proof::entry(host, entry as usize) {
             Ok((key, value)) => {
                 let Ok(key) = Key::new(key) else { return };
@@ -264,6 +283,34 @@ unsafe extern "C" fn store(proc: *const abi::Proc, scope: u8, entry: Object) -> 
 
 /// The scope of values that are for other nodes.
 const REMOTE: u8 = 2;
+/// Scopes of 7.0 by which a process takes keys back, whatever stands beside them.
+const DELETE_LOCAL: u8 = 5;
+const DELETE_REMOTE: u8 = 6;
+const DELETE_GLOBAL: u8 = 7;
+const DELETE_INTERNAL: u8 = 8;
+
+/// A key of a process is gone, or one of its job.
+unsafe extern "C" fn delete_key(proc: *const abi::Proc, key: *const c_char) -> c_int {
+    with(|_, keeper| {
+        let key = memory::text(key as usize).ok().and_then(|key| Key::new(key).ok());
+        match (process(proc), key) {
+            (Some(proc), Some(key)) if proc.rank.is_process() => keeper.commit(&proc, key, None),
+            (Some(proc), Some(_)) => keeper.outdate(&proc.nspace),
+            _ => trace!("a key that is deleted is not read"),
+        }
+    });
+    SUCCESS
+}
+
+/// There is more to say of a job than its segments do.
+unsafe extern "C" fn add_job_data(nspace: *const c_char, _: *const Info, _: usize) -> c_int {
+    with(|_, keeper| {
+        if let Some(nspace) = named(nspace) {
+            keeper.outdate(&nspace);
+        }
+    });
+    SUCCESS
+}
 
 /// A job is over.
 unsafe extern "C" fn del_nspace(nspace: *const c_char) -> c_int {

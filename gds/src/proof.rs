@@ -55,7 +55,8 @@ fn name(host: &Host, peer: usize) -> io::Result<(Proc, usize, usize)> {
 /// Says what is not; nothing may be kept then.
 pub fn of_server(host: &Host) -> io::Result<Proc> {
     let layout = host.layout;
-    let (found, nspace, _) = name(host, pointer(host.globals + layout.globals_peer)?)?;
+    let peer = pointer(host.globals + layout.globals_peer)?;
+    let (found, nspace, _) = name(host, peer)?;
     let mut own = [0; size_of::<abi::Proc>()];
     read(host.globals + layout.globals_name, &mut own)?;
     let (nspace_of, rank) = own.split_at(256);
@@ -64,7 +65,8 @@ pub fn of_server(host: &Host) -> io::Result<Proc> {
     if !is || len == 0 {
         return Err(wrong("the server's name"));
     }
-    match pointer(nspace + layout.namespace_module)? == host.module {
+    let own = layout.peer_module.map_or(Ok(0), |at| pointer(peer + at))?;
+    match pointer(nspace + layout.namespace_module)? == host.module && (own == 0 || own == host.module) {
         true => Ok(found),
         false => Err(wrong("the server's own module")),
     }
@@ -100,8 +102,17 @@ pub fn bytes(host: &Host, buffer: usize) -> io::Result<Vec<u8>> {
 /// # Errors
 /// Says what is wrong.
 pub fn entry(host: &Host, entry: usize) -> io::Result<(Vec<u8>, usize)> {
-    let entry = object(host, entry, host.value_entry, "an entry")?;
+    let key = key(host, entry)?;
     let value = pointer(entry + host.layout.value_entry_value)?;
     read(value, &mut [0; size_of::<abi::Value>()])?;
-    Ok((text(pointer(entry + host.layout.value_entry_key)?)?, value))
+    Ok((key, value))
+}
+
+/// The key of an entry, which need not have a value.
+///
+/// # Errors
+/// Says what is wrong.
+pub fn key(host: &Host, entry: usize) -> io::Result<Vec<u8>> {
+    let entry = object(host, entry, host.value_entry, "an entry")?;
+    text(pointer(entry + host.layout.value_entry_key)?)
 }

@@ -1,38 +1,47 @@
-/* A library that looks like a release which the plug-in serves, or nearly so: 4.2.2, or 5.0.7 with LATER. Sizes and
- * places are those that it expects, unless a macro says otherwise; `ask` calls its query from here, `run` goes through
- * what a server does. */
+/* A library that looks like a release which the plug-in serves, or nearly so: 4.2.2, 5.0.7 with LATER, 7.0.0rc1 with
+ * LATEST. Sizes and places are those that it expects, unless a macro says otherwise; `ask` calls its query from here,
+ * `run` goes through what a server does. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef LATER
+#if defined(LATEST)
+#define RELEASE "OpenPMIx 7.0.0rc1 (PMIx Standard: 4.1, Stable ABI: 0.0, Provisional ABI: 0.0)"
+enum { CLASS_AT = 0, ENTRY = 104, KEY_AT = 88, BUFFER = 120, BASE_AT = 80, USED_AT = 112, NAMESPACE = 1400,
+       NAME_AT = 88, MODULE_AT = 488 + 24, PEER = 1120, OF_NAMESPACE = 72, OF_RANK = 88, RANK_INFO = 504,
+       RANK_AT = 96, ALL = 2584, SELF_AT = 8, OWN_PEER = 336, FUNCTIONS = 23, INTERFACE = 2 };
+#elif defined(LATER)
 #define RELEASE "OpenPMIx 5.0.7a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
-enum { MORE = 8, NAMESPACE = 1912, PEER = 1560, MODULE_AT = 480 + 24, ALL = 3064, FUNCTIONS = 17 };
+enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1912,
+       NAME_AT = 144, MODULE_AT = 480 + 24, PEER = 1560, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 192,
+       RANK_AT = 152, ALL = 3064, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 17, INTERFACE = 1 };
 #else
 #define RELEASE "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)"
-enum { MORE = 0, NAMESPACE = 1808, PEER = 1488, MODULE_AT = 456 + 24, ALL = 2944, FUNCTIONS = 15 };
+enum { CLASS_AT = 40, ENTRY = 152, KEY_AT = 136, BUFFER = 160, BASE_AT = 120, USED_AT = 152, NAMESPACE = 1808,
+       NAME_AT = 136, MODULE_AT = 456 + 24, PEER = 1488, OF_NAMESPACE = 112, OF_RANK = 120, RANK_INFO = 184,
+       RANK_AT = 144, ALL = 2944, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 15, INTERFACE = 1 };
 #endif
 #ifndef VERSION
 #define VERSION RELEASE
 #endif
 #ifndef KVAL
-#define KVAL (152 + MORE)
+#define KVAL ENTRY
 #endif
 #ifndef GLOBALS
 #define GLOBALS ALL
 #endif
 #ifndef PEER_AT
-#define PEER_AT 328
+#define PEER_AT OWN_PEER
 #endif
 #ifndef RANK
 #define RANK 7
 #endif
 
 struct class { uint64_t words[7]; uint64_t size; };
-struct class pmix_kval_t_class = {{0}, KVAL}, pmix_buffer_t_class = {{0}, 160 + MORE},
+struct class pmix_kval_t_class = {{0}, KVAL}, pmix_buffer_t_class = {{0}, BUFFER},
              pmix_namespace_t_class = {{0}, NAMESPACE}, pmix_peer_t_class = {{0}, PEER},
-             pmix_rank_info_t_class = {{0}, 184 + MORE};
+             pmix_rank_info_t_class = {{0}, RANK_INFO};
 char pmix_globals[GLOBALS];
 
 const char *PMIx_Get_version(void) { return VERSION; }
@@ -77,11 +86,11 @@ struct component {
   char name[64];
   int version[3];
   void *open, *close; int (*query)(void **, int *); void *reg; char reserved[32];
-#ifndef LATER
+#if !defined(LATER) && !defined(LATEST)
   uint32_t data[9], unused;
 #endif
   char variables[512];
-} pmix_mca_gds_hash_component = {{2, 1, 0}, "pmix", {4, 2, 2}, "gds", {1, 0, 0}, "hash", {4, 2, 2}, 0, 0, query};
+} pmix_mca_gds_hash_component = {{2, 1, 0}, "pmix", {4, 2, 2}, "gds", {INTERFACE}, "hash", {4, 2, 2}, 0, 0, query};
 
 int ask(int (*query)(void **, int *), struct module **module) {
   int priority = -7, status = query((void **)module, &priority);
@@ -91,21 +100,25 @@ int ask(int (*query)(void **, int *), struct module **module) {
 
 static void *object(size_t size, struct class *class) {
   char *object = calloc(1, size);
-  *(void **)(object + 40) = class;
+  *(void **)(object + CLASS_AT) = class;
   return object;
 }
 
 static void put(void *object, size_t at, const void *value) { memcpy((char *)object + at, &value, 8); }
 
 static char *peer_of(const char *name, const char *other, uint32_t number) {
-  char *nspace = object(NAMESPACE, &pmix_namespace_t_class), *rank = object(184 + MORE, &pmix_rank_info_t_class),
+  char *nspace = object(NAMESPACE, &pmix_namespace_t_class), *rank = object(RANK_INFO, &pmix_rank_info_t_class),
        *peer = object(PEER, &pmix_peer_t_class);
-  put(nspace, 136 + MORE, name);
+  put(nspace, NAME_AT, name);
   put(nspace, MODULE_AT, &hash);
-  put(rank, 144 + MORE, other);
-  memcpy(rank + 152 + MORE, &number, 4);
-  put(peer, 112 + MORE, nspace);
-  put(peer, 120 + MORE, rank);
+  put(rank, RANK_AT, other);
+  memcpy(rank + RANK_AT + 8, &number, 4);
+  put(peer, OF_NAMESPACE, nspace);
+  put(peer, OF_RANK, rank);
+#ifdef INSTEAD
+  /* A module that it has instead of its namespace's, in 7.0. */
+  put(peer, 80, &passed_on);
+#endif
   return peer;
 }
 
@@ -126,8 +139,8 @@ int run(struct module *module, int *variables) {
   char *name = "server";
   uint32_t rank = RANK;
   void **f = module->functions;
-  memcpy(pmix_globals + 4, "server", 7);
-  memcpy(pmix_globals + 260, &rank, 4);
+  memcpy(pmix_globals + SELF_AT, "server", 7);
+  memcpy(pmix_globals + SELF_AT + 256, &rank, 4);
 #ifdef NO_CLASS
   *(void **)(pmix_globals + PEER_AT) = calloc(1, PEER);
 #elif defined(WILD)
@@ -140,21 +153,33 @@ int run(struct module *module, int *variables) {
   *variables = started(module, &proc);
 
   /* Entries and peers that are none, or damaged ones. */
-  char *entry = object(152 + MORE, &pmix_kval_t_class), *reply = object(160 + MORE, &pmix_buffer_t_class);
+  char *entry = object(ENTRY, &pmix_kval_t_class), *reply = object(BUFFER, &pmix_buffer_t_class);
   void *wild[] = {NULL, (void *)8, (void *)0x5a5a5a5a5a5a5a5a, calloc(1, 2048), entry, reply,
                   peer_of("job", "other", 0), peer_of((char *)9, (char *)9, 0), peer_of("job", "job", 0)};
   for (size_t at = 0; at < sizeof wild / sizeof *wild; at++) {
     ((int (*)(void *, uint8_t, void *))f[6])(&proc, 1, wild[at]);
     ((int (*)(void *, uint8_t, void *))f[6])(wild[at], 1, entry);
+#ifdef LATEST
+    /* A key that is deleted, and more of a job. */
+    ((int (*)(void *, uint8_t, void *))f[6])(&proc, 5 + at % 4, wild[at]);
+    ((int (*)(void *, void *))f[12])(wild[at], "key");
+    ((int (*)(void *, void *))f[12])(&proc, wild[at]);
+    ((int (*)(void *, void *, size_t))f[22])(wild[at], NULL, 0);
+    passed_on--;
+#endif
     ((int (*)(void *, void *))f[4])(wild[at], reply);
     ((int (*)(void *, void *))f[4])(peer_of("job", "job", 0), wild[at]);
     /* Bytes that are not there. */
-    put(reply, 120 + MORE, wild[at]);
-    put(reply, 152 + MORE, (void *)(at % 2 ? (size_t)1 << 60 : 4096));
-    put(entry, 136 + MORE, "key");
-    put(entry, 144 + MORE, wild[at]);
+    put(reply, BASE_AT, wild[at]);
+    put(reply, USED_AT, (void *)(at % 2 ? (size_t)1 << 60 : 4096));
+    put(entry, KEY_AT, "key");
+    put(entry, KEY_AT + 8, wild[at]);
   }
   if (STATUS != 0) *variables = started(module, &proc);
+#ifdef LATEST
+  /* What is called in all modules is not passed on a second time. */
+  if (f[18] || f[19]) exit(2);
+#endif
   ((int (*)(const char *))f[11])("job");
   ((int (*)(const char *))f[11])((char *)7);
   ((void (*)(void))f[1])();

@@ -75,7 +75,7 @@ const PASSED_ON: c_int = 4 * 9;
 
 #[test]
 fn a_library_of_another_release_or_shape_is_declined() {
-    let others: [(&str, &[&str]); 9] = [
+    let others: [(&str, &[&str]); 12] = [
         ("release", &["-DVERSION=\"OpenPMIx 5.0.7 (PMIx Standard: 5.1)\""]),
         ("later", &["-DVERSION=\"OpenPMIx 4.2.9 (PMIx Standard: 4.2)\""]),
         ("nameless", &["-DVERSION=\"\""]),
@@ -85,6 +85,9 @@ fn a_library_of_another_release_or_shape_is_declined() {
         ("between", &["-DLATER", "-DVERSION=\"OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2)\""]),
         ("later_globals", &["-DLATER", "-DGLOBALS=3080"]),
         ("later_foreign", &["-DLATER", "-DFOREIGN"]),
+        ("latest_release", &["-DLATEST", "-DVERSION=\"OpenPMIx 7.0.0 (PMIx Standard: 4.1)\""]),
+        ("latest_globals", &["-DLATEST", "-DGLOBALS=2560"]),
+        ("latest_foreign", &["-DLATEST", "-DFOREIGN"]),
     ];
     for (name, macros) in others {
         assert_eq!(ask(host(name, macros)), None, "{name}");
@@ -92,7 +95,7 @@ fn a_library_of_another_release_or_shape_is_declined() {
 }
 
 /// What makes a host one of each release that is served.
-const RELEASES: [(&str, &[&str]); 2] = [("4.2", &[]), ("5.0", &["-DLATER"])];
+const RELEASES: [(&str, &[&str]); 3] = [("4.2", &[]), ("5.0", &["-DLATER"]), ("7.0", &["-DLATEST"])];
 
 /// A host of each release, in a process of its own, with further macros: it must be served, go on as it would alone, and
 /// give its process so many variables.
@@ -156,6 +159,15 @@ fn a_server_whose_peer_is_nowhere_keeps_nothing() {
 }
 
 #[test]
+fn a_server_with_another_module_of_its_own_keeps_nothing() {
+    if in_a_process("a_server_with_another_module_of_its_own_keeps_nothing", &[]) {
+        let host = host("instead", &["-DLATEST", "-DINSTEAD"]);
+        let module = ask(host).expect("it is served");
+        assert_eq!(run(host, module), (PASSED_ON, 1));
+    }
+}
+
+#[test]
 fn a_server_whose_peer_is_elsewhere_keeps_nothing() {
-    expect_of_each_release("a_server_whose_peer_is_elsewhere_keeps_nothing", &["-DPEER_AT=336"], 1);
+    expect_of_each_release("a_server_whose_peer_is_elsewhere_keeps_nothing", &["-DPEER_AT=344"], 1);
 }

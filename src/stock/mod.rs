@@ -44,4 +44,4 @@ pub const URI_VARIABLES: [&str; 2] = ["PMIX_SERVER_URI41", "PMIX_SERVER_URI3"];
 /// Release that this side says it is of. Clients from 4.1 to 7 keep to the forms that this one reads.
 pub const VERSION: &str = "4.2.2";
 /// Releases whose servers the plug-in of this project serves (crate `instanton-gds`), as `PMIx_Get_version` begins there.
-pub const SERVED: [&str; 2] = ["OpenPMIx 4.2.2rc2", "OpenPMIx 5.0.7a1"];
+pub const SERVED: [&str; 3] = ["OpenPMIx 4.2.2rc2", "OpenPMIx 5.0.7a1", "OpenPMIx 7.0.0rc1"];

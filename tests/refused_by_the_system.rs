@@ -134,8 +134,11 @@ fn meet(client: &Client, limit: &Info) -> Result<(), String> {
             return Err("it leaves".into());
         }
         let value = Value::ByteObject(vec![round; [8, 100, 20_000, 300_000][usize::from(round) % 4]]);
-        client.put(Scope::GLOBAL, "key", value.clone()).map_err(|error| format!("put: {error}"))?;
-        client.commit().map_err(|error| format!("commit: {error}"))?;
+        // Two commits in a row: the second one waits for the first one, however that is done.
+        for key in ["before", "key"] {
+            client.put(Scope::GLOBAL, key, value.clone()).map_err(|error| format!("put: {error}"))?;
+            client.commit().map_err(|error| format!("commit: {error}"))?;
+        }
         client.fence(&[], &collect).wait().map_err(|error| format!("fence: {error}"))?;
         let got = client.get(&other, "key", &collect[1..]).map_err(|error| format!("get: {error}"))?;
         // The other one's fence tells it that its commit has failed, and this one's is over all the same.

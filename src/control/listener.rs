@@ -316,6 +316,13 @@ impl Listener {
                     self.turns.asked.count(&request);
                     callers.asked(peer, header.number, request, header.body);
                     spent += begin.elapsed();
+                    // A long commit takes its time, be its message read here for want of a thread.
+                    if header.body > SHORT {
+                        connection.is_busy = callers.is_busy(peer);
+                        if connection.is_busy {
+                            break true;
+                        }
+                    }
                 }
                 other => return Err(Breach::Unexpected(other)),
             }

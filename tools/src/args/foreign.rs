@@ -11,6 +11,11 @@ pub enum Answer {
         /// The applications behind later colons have it too.
         is_of_all: bool,
     },
+    /// It names files of parameters, with one of these marks between them.
+    Parameters {
+        /// The marks.
+        between: &'static [u8],
+    },
     /// It is so anyway.
     Silent,
     /// It means nothing here, for this reason.
@@ -24,7 +29,7 @@ impl Answer {
     pub fn option(self) -> Option<&'static str> {
         match self {
             Ours(words) => words[0].strip_prefix("--"),
-            Variable { .. } => Some("set-env"),
+            Variable { .. } | Parameters { .. } => Some("set-env"),
             Silent | Nothing(_) | Refused(_) => None,
         }
     }
@@ -41,7 +46,7 @@ pub struct Foreign {
     pub answer: Answer,
 }
 
-use Answer::{Nothing, Ours, Refused, Silent, Variable};
+use Answer::{Nothing, Ours, Parameters, Refused, Silent, Variable};
 
 const ONE_MACHINE: &str = "all ranks run on this machine";
 const DEBUGGER: &str = "run the debugger: instanton run -n 2 xterm -e gdb ./prog, or attach it after --stop-on-exec";
@@ -49,7 +54,7 @@ const OTHER_LAUNCHER: &str = "it is for the launcher that it is an option of";
 
 const PATTERN: &str = "use --output file=NAME:pattern, where %r is the rank";
 
-const TABLE: [Foreign; 40] = [
+const TABLE: [Foreign; 41] = [
     of(&["allow-run-as-root", "q", "quiet", "no-ready-msg", "report-state-on-timeout"], 0, Silent),
     of(&["personality", "gpu-support"], 1, Silent),
     of(&["prtemca", "pmixmca", "gpmixmca", "omca", "gomca"], 2, Nothing(OTHER_LAUNCHER)),
@@ -69,7 +74,8 @@ const TABLE: [Foreign; 40] = [
     of(&["xterm"], 1, Refused("run the terminals: instanton run -n 2 xterm -e ./prog")),
     of(&["debugger"], 1, Refused(DEBUGGER)),
     of(&["debug", "tv"], 0, Refused(DEBUGGER)),
-    of(&["tune", "am"], 1, Refused("give its parameters by --mca NAME VALUE and -x VAR=VALUE")),
+    of(&["tune"], 1, Parameters { between: b"," }),
+    of(&["am"], 1, Parameters { between: b":," }),
     of(&["tmpdir"], 1, Refused("set TMPDIR instead")),
     of(&["xml-file"], 1, Refused("use --output xml, and redirect the output")),
     of(&["rtos"], 1, Ours(&["--runtime-options"])),

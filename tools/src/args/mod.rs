@@ -5,6 +5,7 @@
 //! ours, takes out the options that mean [nothing here](foreign), and reads files of applications. Options of the whole
 //! job may stand before any of its applications.
 mod app;
+mod files;
 mod foreign;
 mod general;
 mod help;
@@ -496,6 +497,8 @@ mod tests {
             "instanton run --app /no/such",
             "instanton run -configfile /no/such",
             "instanton run -genv A",
+            "instanton run --tune /no/such a",
+            "instanton run -am",
             "instanton run -envnone a",
             "instanton run --cpu-bind=cores a",
             "instanton ps -l",

@@ -2,15 +2,15 @@
 //!
 //! A long option may have one dash. Options that mean nothing here are taken out, with a note where that may be news.
 //! Options of the whole job that stand before a later application go before the first. `--app FILE` becomes what stands
-//! in the file, an application a line.
+//! in the file, an application a line; and files of parameters what stands in them, before what the command line says.
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use clap::{Args, CommandFactory};
 
 use super::app::AppArgs;
+use super::files::{applications, parameters};
 use super::foreign::{self, Answer};
 use crate::debugger::ranks::are_ranks;
 
@@ -82,7 +82,7 @@ impl Words {
                 return Err(format!("--app {}: the applications stand in that file alone", file.display()));
             }
             let (_, of_first, _) = apps.remove(0);
-            for (place, line) in lines(file)? {
+            for (place, line) in applications(file)? {
                 let parts = spellings.parts(&line, &mut words.notes).map_err(|error| format!("{place}: {error}"))?;
                 of_job.extend(parts.of_job);
                 of_all.extend(parts.of_all);
@@ -168,6 +168,9 @@ impl Spellings {
                     Answer::Refused(instead) => return Err(format!("{option} is not supported: {instead}")),
                     _ if values.len() < foreign.values => return Err(format!("{option}: a value is missing")),
                     Answer::Ours(words) => parts.of_job.extend(words.iter().map(OsString::from).chain(values)),
+                    Answer::Parameters { between } => {
+                        parts.of_all.extend(parameters(&option, &values[0], between)?);
+                    }
                     Answer::Variable { is_of_all } => {
                         let place = if is_of_all { &mut parts.of_all } else { &mut parts.of_app };
                         place.extend(["--set-env".into(), values.join("=".as_ref())]);
@@ -215,60 +218,4 @@ fn split(arguments: impl IntoIterator<Item = OsString>) -> Vec<Vec<OsString>> {
         }
     }
     segments
-}
-
-/// The words of each line of a file that has some, with its place.
-fn lines(file: &OsStr) -> Result<Vec<(String, Vec<OsString>)>, String> {
-    let name = file.display();
-    let text = fs::read(file).map_err(|error| format!("cannot read the applications in {name}: {error}"))?;
-    let mut found = Vec::new();
-    for (line, number) in text.split(|&byte| byte == b'\n').zip(1..) {
-        let place = format!("{name}:{number}");
-        let words = unquoted(line).ok_or_else(|| format!("{place}: a quotation is not closed"))?;
-        if !words.is_empty() {
-            found.push((place, words));
-        }
-    }
-    if found.is_empty() { Err(format!("--app: there is no application in {name}")) } else { Ok(found) }
-}
-
-/// The words of a line, in quotes as for a shell; nothing behind a `#`. None where a quotation does not end.
-fn unquoted(line: &[u8]) -> Option<Vec<OsString>> {
-    let mut words = Vec::new();
-    let mut word: Option<Vec<u8>> = None;
-    let mut quote = None;
-    let mut bytes = line.iter().copied();
-    while let Some(byte) = bytes.next() {
-        match (quote, byte) {
-            (Some(open), byte) if byte == open => quote = None,
-            (None | Some(b'"'), b'\\') => word.get_or_insert_default().push(bytes.next()?),
-            (Some(_), byte) => word.get_or_insert_default().push(byte),
-            (None, b'\'' | b'"') => {
-                word.get_or_insert_default();
-                quote = Some(byte);
-            }
-            (None, b'#') if word.is_none() => break,
-            (None, byte) if byte.is_ascii_whitespace() => words.extend(word.take()),
-            (None, byte) => word.get_or_insert_default().push(byte),
-        }
-    }
-    words.extend(word);
-    quote.is_none().then(|| words.into_iter().map(OsString::from_vec).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_of_a_line_are_those_of_a_shell() {
-        let read = |line: &str| {
-            unquoted(line.as_bytes()).map(|words| words.iter().map(|word| word.to_string_lossy().into()).collect())
-        };
-        let words = |words: &[&str]| Some(words.iter().map(|word| word.to_string()).collect::<Vec<_>>());
-        assert_eq!(read(" -np 2  a 'b c'd \"e'\\\"\" \\# # more"), words(&["-np", "2", "a", "b cd", "e'\"", "#"]));
-        assert_eq!(read("a#b ''"), words(&["a#b", ""]));
-        assert_eq!(read("# all"), words(&[]));
-        assert_eq!((read("a 'b"), read("a\\")), (None, None));
-    }
 }

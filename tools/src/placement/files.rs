@@ -87,7 +87,7 @@ fn of_rank(
     }
     let number = number.parse().map_err(|_| format!("{number} is no rank"))?;
     let node = named(name, node)?;
-    let processor = if policy.by_thread { Kind::Thread } else { Kind::Core };
+    let processor = policy.processor();
     let mut units = Vec::new();
     let mut package = None;
     for part in list.split(',') {

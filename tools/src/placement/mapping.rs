@@ -1,8 +1,8 @@
 //! Mapping and binding of the ranks of one job.
 use super::files::FileRequest;
 use super::machine::{Kind, Machine, Object};
-use super::policy::{Mapping, Policy};
-use super::seats::{Nodes, Seat, seats};
+use super::policy::{Mapping, Order, Policy};
+use super::seats::{Nodes, Seat, numbered_over, seats};
 
 /// The place of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +37,12 @@ pub fn place(
     taken: &[&Spot],
     file: Option<&FileRequest>,
 ) -> Result<Vec<Spot>, String> {
-    let processor = if policy.by_thread { Kind::Thread } else { Kind::Core };
+    let processor = policy.processor();
     let objects = mapped(policy, machine, processor)?;
     let mut of_rank = seats(policy, ranks, nodes, objects.len())?;
+    if let Order::Objects(kind, turn) = policy.order {
+        of_rank = numbered_over(of_rank, turn, nodes.count, &overlapping(machine, kind, &objects)?);
+    }
     if let Some(file) = file {
         of_rank = (0..ranks).map(|rank| Seat { node: file.node(rank), object: 0 }).collect();
     }
@@ -123,6 +126,21 @@ fn mapped(policy: &Policy, machine: &Machine, processor: Kind) -> Result<Mapped,
         return Err(format!("this machine has no {} to map by", kind.name()));
     }
     Ok(objects.into_iter().map(|object| ((kind, object.number), object.units)).collect())
+}
+
+/// Returns, for each object of a kind, the numbers of those among the mapped ones that share units with it.
+fn overlapping(machine: &Machine, kind: Kind, mapped: &Mapped) -> Result<Vec<Vec<usize>>, String> {
+    let objects = machine.objects(kind);
+    if objects.is_empty() {
+        return Err(format!("this machine has no {} to rank by", kind.name()));
+    }
+    let shared = |object: Object| {
+        let touches = |(_, (_, units)): &(usize, &((Kind, u32), Vec<usize>))| {
+            units.iter().any(|unit| object.units.contains(unit))
+        };
+        mapped.iter().enumerate().filter(touches).map(|(number, _)| number).collect()
+    };
+    Ok(objects.into_iter().map(shared).collect())
 }
 
 impl Bindable {

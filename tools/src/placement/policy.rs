@@ -36,6 +36,20 @@ pub enum Order {
     Node,
     /// One of each object of all nodes in turn.
     Span,
+    /// One on each object of this kind in turn, whatever they were mapped to.
+    Objects(Kind, Turn),
+}
+
+/// Objects among which one turn goes on until all ranks on them are numbered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    /// Those of one node, before those of the next.
+    #[default]
+    Node,
+    /// Those of all nodes.
+    Span,
+    /// A single one, before the next.
+    Fill,
 }
 
 /// Binding of ranks.
@@ -68,6 +82,9 @@ pub struct Policy {
     pub order: Order,
     pub binding: Binding,
 }
+
+/// Marks between qualifiers: `prterun` has colons there, `mpirun` commas too.
+const BETWEEN: [char; 2] = [':', ','];
 
 /// Directives of a mapping, besides `ppr:` and `pe-list=`.
 const DIRECTIVES: [&str; 13] = [
@@ -124,11 +141,12 @@ impl Policy {
     /// # Errors
     /// A line that names the word that is wrong.
     pub fn map_by(&mut self, text: &str) -> Result<(), String> {
-        let mut words = text.split(':');
-        let first = words.next().unwrap_or_default();
+        let (first, mut rest) = text.split_once(':').unwrap_or((text, ""));
         let lower = first.to_ascii_lowercase();
         if lower == "ppr" {
-            let (number, object) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            let (number, object) = rest.split_once(':').unwrap_or((rest, ""));
+            let (object, qualifiers) = object.split_once(BETWEEN).unwrap_or((object, ""));
+            rest = qualifiers;
             let object = choose("object", object, &OBJECTS_OF_PPR)?;
             self.mapping = Mapping::PerObject(count(number)?, kind(object).expect("one of a kind"));
         } else if let Some(list) = lower.strip_prefix("pe-list=") {
@@ -143,14 +161,19 @@ impl Policy {
                 word => Mapping::By(kind(word).expect("one of a kind")),
             };
         }
-        // The name of a file may have colons of its own, and is the last then.
-        let mut rest: Vec<&str> = words.collect();
-        if let Some(at) =
-            rest.iter().position(|word| word.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("file=")))
-        {
-            self.file = Some(rest.split_off(at).join(":")[5..].into());
+        // The name of a file may have colons and commas of its own, and is the last then.
+        while !rest.is_empty() {
+            if let (true, Some(name)) =
+                (rest.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("file=")), rest.get(5..))
+            {
+                self.file = Some(name.into());
+                break;
+            }
+            let (word, others) = rest.split_once(BETWEEN).unwrap_or((rest, ""));
+            self.qualify(word)?;
+            rest = others;
         }
-        rest.into_iter().try_for_each(|word| self.qualify(word))
+        Ok(())
     }
 
     fn qualify(&mut self, qualifier: &str) -> Result<(), String> {
@@ -179,26 +202,27 @@ impl Policy {
     /// # Errors
     /// A line that names the word that is wrong.
     pub fn rank_by(&mut self, text: &str) -> Result<(), String> {
-        // The older words name the objects that are gone through in turn, as span does.
         const ORDERS: [&str; 12] = [
             "slot", "node", "fill", "span", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "package",
             "socket",
         ];
-        let word = text.split(':').next().unwrap_or_default();
-        self.order = match choose("order", word, &ORDERS)? {
+        let mut words = text.split(BETWEEN);
+        let word = choose("order", words.next().unwrap_or_default(), &ORDERS)?;
+        let mut turn = Turn::default();
+        for qualifier in words {
+            turn = match choose("qualifier", qualifier, &["span", "fill"])? {
+                "span" => Turn::Span,
+                _ => Turn::Fill,
+            };
+        }
+        self.order = match word {
             "slot" => Order::Slot,
             "fill" => Order::Fill,
+            "span" => Order::Span,
             "node" => Order::Node,
-            _ => Order::Span,
+            word => Order::Objects(kind(word).expect("one of a kind"), turn),
         };
-        match text
-            .split(':')
-            .skip(1)
-            .find(|qualifier| !["span", "fill"].contains(&qualifier.to_ascii_lowercase().as_str()))
-        {
-            Some(other) => Err(format!("{other:?} is no qualifier of an order")),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Takes a binding in: `core`, `numa:overload`, `core:if-supported`.
@@ -206,7 +230,7 @@ impl Policy {
     /// # Errors
     /// A line that names the word that is wrong.
     pub fn bind_to(&mut self, text: &str) -> Result<(), String> {
-        let mut words = text.split(':');
+        let mut words = text.split(BETWEEN);
         let first = words.next().unwrap_or_default();
         if !first.is_empty() {
             self.binding.to = Some(kind(choose("binding", first, &OBJECTS)?));
@@ -227,9 +251,17 @@ impl Policy {
         matches!(self.mapping, Mapping::Units(_)) && !self.is_ordered && !is_said
     }
 
+    /// Returns what a processor is: a core, or a hardware thread where that was said, be it by mapping to them.
+    pub fn processor(&self) -> Kind {
+        match self.by_thread || self.mapping == Mapping::By(Kind::Thread) {
+            true => Kind::Thread,
+            false => Kind::Core,
+        }
+    }
+
     /// Returns what its ranks are bound to: as is said, or as the mapping needs it.
     pub fn binds(&self) -> Option<Kind> {
-        let processor = if self.by_thread { Kind::Thread } else { Kind::Core };
+        let processor = self.processor();
         match (&self.mapping, self.binding.to) {
             (_, Some(to)) => to,
             (Mapping::Units(_) | Mapping::RankFile, None) => Some(processor),
@@ -239,8 +271,11 @@ impl Policy {
 
     /// Returns whether it needs to know the machine.
     pub fn needs_machine(&self) -> bool {
-        let goes_on = matches!(self.mapping, Mapping::Slot | Mapping::By(Kind::Node) | Mapping::Sequence);
-        self.binds().is_some() || !goes_on && !matches!(self.mapping, Mapping::PerObject(_, Kind::Node))
+        let goes_on = matches!(
+            self.mapping,
+            Mapping::Slot | Mapping::By(Kind::Node) | Mapping::PerObject(_, Kind::Node) | Mapping::Sequence
+        );
+        self.binds().is_some() || !goes_on
     }
 
     /// The words of Open MPI's launchers for its mapping, of which ours say whether slots are exceeded.

@@ -3,8 +3,10 @@
 //! All nodes are alike: each has the whole machine's objects. Where nodes were given slots, one is filled after the
 //! other, and what exceeds all slots is dealt out evenly; otherwise all nodes get the same number of ranks. The mapping
 //! makes the seats in an order; the [`Order`] then numbers them.
+use std::collections::{BTreeMap, VecDeque};
+
 use super::machine::Kind;
-use super::policy::{Mapping, Order, Policy};
+use super::policy::{Mapping, Order, Policy, Turn};
 
 /// Nodes that ranks are mapped to.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +114,7 @@ pub fn seats(policy: &Policy, ranks: u32, nodes: Nodes<'_>, objects: usize) -> R
 fn numbered(mut seats: Vec<Seat>, order: Order) -> Vec<Seat> {
     /// Numbers each seat among those of the same key that come before it.
     fn count<K: Ord>(seats: &[Seat], key: impl Fn(&Seat) -> K) -> Vec<usize> {
-        let mut known = std::collections::BTreeMap::new();
+        let mut known = BTreeMap::new();
         let mut next = |seat| {
             let count = known.entry(key(seat)).or_insert(0);
             *count += 1;
@@ -126,7 +128,8 @@ fn numbered(mut seats: Vec<Seat>, order: Order) -> Vec<Seat> {
         all.into_iter().map(|(_, seat)| seat).collect()
     };
     match order {
-        Order::Mapped => {}
+        // Those objects are not the mapped ones: `numbered_over` goes through them.
+        Order::Mapped | Order::Objects(..) => {}
         Order::Slot => seats.sort_by_key(|seat| seat.node),
         Order::Fill => seats.sort_by_key(|seat| (seat.node, seat.object)),
         Order::Node => {
@@ -139,6 +142,39 @@ fn numbered(mut seats: Vec<Seat>, order: Order) -> Vec<Seat> {
         }
     }
     seats
+}
+
+/// Numbers seats over objects of another kind than those that are mapped to: one on each in turn. `overlapping` has, for
+/// each of a node's objects of that kind, the mapped ones that share units with it.
+pub fn numbered_over(seats: Vec<Seat>, turn: Turn, nodes: u32, overlapping: &[Vec<usize>]) -> Vec<Seat> {
+    let of_node = |node| overlapping.iter().map(move |mapped| (node, mapped));
+    let rounds: Vec<Vec<(u32, &Vec<usize>)>> = match turn {
+        Turn::Node => (0..nodes).map(|node| of_node(node).collect()).collect(),
+        Turn::Span => vec![(0..nodes).flat_map(of_node).collect()],
+        Turn::Fill => (0..nodes).flat_map(of_node).map(|object| vec![object]).collect(),
+    };
+    // Seats of each node and mapped object, in the order in which they were mapped.
+    let mut waiting: BTreeMap<(u32, usize), VecDeque<usize>> = BTreeMap::new();
+    for (number, seat) in seats.iter().enumerate() {
+        waiting.entry((seat.node, seat.object)).or_default().push_back(number);
+    }
+    let mut next = |node: u32, mapped: &[usize]| {
+        let first = |object: &usize| Some((*waiting.get(&(node, *object))?.front()?, *object));
+        let (number, object) = mapped.iter().filter_map(first).min()?;
+        waiting.get_mut(&(node, object))?.pop_front();
+        Some(seats[number])
+    };
+    let mut all = Vec::with_capacity(seats.len());
+    for round in rounds {
+        loop {
+            let before = all.len();
+            all.extend(round.iter().filter_map(|(node, mapped)| next(*node, mapped)));
+            if all.len() == before {
+                break;
+            }
+        }
+    }
+    all
 }
 
 #[cfg(test)]

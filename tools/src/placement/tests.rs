@@ -74,6 +74,36 @@ fn the_order_may_fill_one_object_after_the_other() {
 }
 
 #[test]
+fn ranks_are_numbered_over_objects_of_another_kind() {
+    let machine = machine("package:2 l3:2 core:2 pu:1");
+    let placed = |map: &str, order: &str, nodes: u32| {
+        let mut policy = policy(map, "");
+        policy.rank_by(order).unwrap();
+        let spots = place(&policy, &machine, Nodes { count: nodes, slots: None }, 6 * nodes, &[], None).unwrap();
+        spots.iter().map(|spot| format!("{}.{}", spot.node, spot.object.1)).collect::<Vec<_>>().join(" ")
+    };
+    // Ranks are mapped to caches 0, 1, 2, 3, 0 and 1, of which two make a package.
+    assert_eq!(placed("l3cache", "package", 1), "0.0 0.2 0.1 0.3 0.0 0.1");
+    assert_eq!(placed("l3cache", "core", 1), "0.0 0.0 0.1 0.1 0.2 0.3");
+    assert_eq!(placed("l3cache", "package:fill", 1), "0.0 0.1 0.0 0.1 0.2 0.3");
+    assert_eq!(placed("package", "core", 1), "0.0 0.0 0.0 0.1 0.1 0.1");
+    assert_eq!(placed("slot", "core", 1), "0.0 0.0 0.0 0.0 0.0 0.0");
+    let over_two = placed("l3cache", "package,span", 2);
+    assert_eq!(over_two, "0.0 0.2 1.0 1.2 0.1 0.3 1.1 1.3 0.0 1.0 0.1 1.1");
+    let mut policy = policy("core", "");
+    policy.rank_by("l2cache").unwrap();
+    let refused = place(&policy, &machine, Nodes::ONE, 2, &[], None).unwrap_err();
+    assert_eq!(refused, "this machine has no l2cache to rank by");
+}
+
+#[test]
+fn processors_of_ranks_that_are_mapped_to_hardware_threads_are_these() {
+    assert_eq!(bound(TWO, "hwthread:pe=1", "", 3).unwrap(), ["hwloc:0", "hwloc:1", "hwloc:2"]);
+    assert!(bound(TWO, "hwthread:corecpus", "core", 5).is_ok() && bound(TWO, "hwthread", "core", 9).is_err());
+    assert_eq!(bound(TWO, "hwthread", "core", 3).unwrap(), ["hwloc:0-1", "hwloc:0-1", "hwloc:2-3"]);
+}
+
+#[test]
 fn a_binding_that_overlaps_is_refused_unless_it_may() {
     let refused = bound(TWO, "slot", "core", 5).unwrap_err();
     assert!(refused.contains("rank 4") && refused.contains("core 0") && refused.contains("core:overload"), "{refused}");
@@ -103,12 +133,17 @@ fn words_are_read_in_any_case_and_shortened() {
     let mut read = Policy::default();
     read.map_by("PPR:2:Socket:NoOver:SPAN").unwrap();
     assert_eq!((&read.mapping, read.no_oversubscribe), (&Mapping::PerObject(2, Kind::Package), true));
+    read.map_by("ppr:1:core,PE=2,oversubscribe").unwrap();
+    assert_eq!(
+        (&read.mapping, read.per_rank, read.no_oversubscribe),
+        (&Mapping::PerObject(1, Kind::Core), Some(2), false)
+    );
     read.map_by("L1").unwrap();
-    read.bind_to("Hw:over:if").unwrap();
+    read.bind_to("Hw:over,if").unwrap();
     let binding = Binding { to: Some(Some(Kind::Thread)), overloads: true, if_supported: true };
     assert_eq!((&read.mapping, read.binding), (&Mapping::By(Kind::L1), binding));
-    read.map_by("rankfile:FILE=/a:b").unwrap();
-    assert_eq!((&read.mapping, read.file), (&Mapping::RankFile, Some("/a:b".into())));
+    read.map_by("rankfile:nooversubscribe,FILE=/a:b,c").unwrap();
+    assert_eq!((&read.mapping, read.file), (&Mapping::RankFile, Some("/a:b,c".into())));
     for (wrong, word) in [
         ("coer", "core"),
         ("n", "numa or node"),

@@ -22,19 +22,21 @@ typedef struct instanton_view_t instanton_view_t;
 typedef struct instanton_guard_t instanton_guard_t;
 
 /* The version of this header: the library refuses what it does not know. */
-#define INSTANTON_STORE_VERSION 0x00010000
+#define INSTANTON_STORE_VERSION 0x00010001
 /* It is done. */
 #define INSTANTON_SUCCESS 0
 /* The value is being replaced, or cannot be held in place any more: ask again, or copy it. */
 #define INSTANTON_ERR_WOULD_BLOCK (-15)
 /* Bytes that are not what they should be. */
 #define INSTANTON_ERR_UNPACK_FAILURE (-20)
-/* The writer refuses. */
+/* The writer refuses, or what is there belongs to somebody who is not trusted. */
 #define INSTANTON_ERR_NO_PERMISSIONS (-23)
 /* The time is over. */
 #define INSTANTON_ERR_TIMEOUT (-24)
 /* An argument makes no sense: instanton_store_message() says which and why. */
 #define INSTANTON_ERR_BAD_PARAM (-27)
+/* A writer that lives has the name. */
+#define INSTANTON_ERR_RESOURCE_BUSY (-28)
 /* There is no memory for it, shared or own, or the limit is reached. Nothing has changed. */
 #define INSTANTON_ERR_OUT_OF_RESOURCE (-29)
 /* Nothing has been published yet. */
@@ -75,6 +77,15 @@ typedef struct instanton_guard_t instanton_guard_t;
 #define INSTANTON_LEVEL_APP 2
 /* Of a node, by its number, which is its place in the node map. */
 #define INSTANTON_LEVEL_NODE 3
+/* A name is for the writer's own user and root. */
+#define INSTANTON_READERS_USER 0
+/* A name is for the group of its files, too: the writer's, or that of a directory which passes its group
+ * on. */
+#define INSTANTON_READERS_GROUP 1
+/* A name is for everybody. */
+#define INSTANTON_READERS_ALL 2
+/* The own user or root, where it is asked whose files are trusted. */
+#define INSTANTON_OWNER_SELF 0xffffffffu
 /* Bytes in which a reader says which segments it has. */
 #define INSTANTON_HAVE_SIZE 16
 /* Room for an address. */
@@ -131,7 +142,9 @@ typedef struct instanton_stats_t {
 } instanton_stats_t;
 #define INSTANTON_STATS_INIT { sizeof(instanton_stats_t), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Where a reader finds its segments: an address (NULL: that of the environment), or descriptors. */
+/* Where a reader finds its segments: an address (NULL: that of the environment), or descriptors. Those of
+ * a job with a name are not sealed: trust_owner says that the writer's user is trusted, as in
+ * instanton_view_map. */
 typedef struct instanton_view_spec_t {
     uint32_t size;
     uint32_t version;
@@ -140,8 +153,9 @@ typedef struct instanton_view_spec_t {
     size_t ndescriptors;
     int page;
     uint32_t patience_ms;
+    uint32_t trust_owner;
 } instanton_view_spec_t;
-#define INSTANTON_VIEW_SPEC_INIT { sizeof(instanton_view_spec_t), INSTANTON_STORE_VERSION, 0, 0, 0, -1, 0 }
+#define INSTANTON_VIEW_SPEC_INIT { sizeof(instanton_view_spec_t), INSTANTON_STORE_VERSION, 0, 0, 0, -1, 0, 0 }
 
 /* Is given each value; both are there for the time of the call. Anything but 0 ends it. */
 typedef int (*instanton_each_fn)(const char *key, uint32_t scope, const struct pmix_value *value, void *arg);
@@ -238,6 +252,14 @@ int instanton_job_get(instanton_job_t *job, uint32_t rank, const char *key, stru
  * that cannot all be true (INSTANTON_TRACE=stderr shows each). Thread: one thread at a time for each job. */
 int instanton_job_stats(instanton_job_t *job, instanton_stats_t *stats);
 
+/* Takes a name for the job, for readers that have no way to this process, or come when it is dead; nothing
+ * of the job may have been published before. The name is the path of a directory, which is made in one
+ * that is there (/dev/shm, or one that other containers have too). From the first publish on the segments
+ * are files in it, instead of anonymous memory. What a dead writer of the same user has left there is
+ * removed; INSTANTON_ERR_RESOURCE_BUSY when the writer lives. instanton_job_free removes it all. Thread:
+ * one thread at a time for each job. */
+int instanton_job_link(instanton_job_t *job, const char *path, int readers);
+
 /* Gives the segments that a reader with that `have` (instanton_view_have; NULL for a new one) lacks, as
  * many as there is room for: copies of read-only descriptors, close-on-exec, for the caller to close. To
  * be passed with SCM_RIGHTS, or inherited. Thread: one thread at a time for each job. */
@@ -282,6 +304,17 @@ int instanton_view_open(const instanton_view_spec_t *spec, instanton_view_t **vi
 /* Reads the segments whose descriptors are in the spec, with the page of its own if that is not negative.
  * The descriptors can be closed afterwards. Thread: any thread. */
 int instanton_view_import(const instanton_view_spec_t *spec, instanton_view_t **view);
+
+/* Maps the segments of a writer that lives by the name that it has taken (instanton_job_link), and finds
+ * what is added later by itself. The files must belong to that user (INSTANTON_OWNER_SELF), who is
+ * trusted: shortening them would end this process with SIGBUS. There are no guards (instanton_view_pin).
+ * INSTANTON_ERR_LOST_CONNECTION when the writer is gone. Thread: any thread. */
+int instanton_view_map(const char *path, uint32_t owner, instanton_view_t **view);
+
+/* Reads what a writer that was killed has left under its name, as a whole. The files must belong to that
+ * user (INSTANTON_OWNER_SELF). Nothing stays mapped, and a file that is damaged or too short is an error.
+ * INSTANTON_ERR_RESOURCE_BUSY while the writer lives. Thread: any thread. */
+int instanton_view_post_mortem(const char *path, uint32_t owner, instanton_view_t **view);
 
 /* Says which process of the job reads: what it asks of itself and of the job is found faster from then on.
  * The first word counts. Thread: any thread at any time. */

@@ -5,14 +5,15 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use instanton::data::{Info, Key, Nspace, Posted, Proc, Rank, Scope, Status, Value, keys};
 use instanton::handover::Listener;
 use instanton::store::exchange::{ExchangeError, Sender};
+use instanton::store::named::{Claim, Readers};
 use instanton::store::{
-    Budget, Entry, Have, JobInfoBuilder, JobWriter, Limits, Misuse, Question, ReaderId, WriteError,
+    Budget, Entry, Have, JobInfo, JobInfoBuilder, JobWriter, Limits, Misuse, Question, ReaderId, WriteError,
 };
 use libc::{c_char, c_int, c_void};
 
 use crate::boundary::{Code, Outcome, bad, export, fail, guard};
 use crate::types::*;
-use crate::view::{copied, have_of};
+use crate::view::{copied, have_of, named, path_of};
 
 /// A job, as its writer sees it.
 pub struct instanton_job_t {
@@ -25,6 +26,8 @@ pub struct instanton_job_t {
     /// Job information since the last publication.
     builder: Option<JobInfoBuilder>,
     writer: Option<JobWriter>,
+    /// Name that was taken for the writer.
+    claim: Option<Claim>,
     /// Values that were put and not committed.
     pending: HashMap<u32, Vec<Posted>>,
     listener: Option<Listener>,
@@ -74,6 +77,7 @@ impl instanton_job_t {
             limits,
             builder: None,
             writer: None,
+            claim: None,
             pending: HashMap::new(),
             listener: None,
             contradictions: 0,
@@ -103,10 +107,22 @@ impl instanton_job_t {
         let contradictions = info.contradictions().len() as u64;
         match &mut self.writer {
             Some(writer) => writer.replace_info(info).map_err(written)?,
-            None => self.writer = Some(JobWriter::create(&self.nspace, info, &self.limits).map_err(written)?),
+            None => self.writer = Some(self.create(info)?),
         }
         self.contradictions = contradictions;
         Ok(())
+    }
+}
+
+impl instanton_job_t {
+    fn create(&mut self, info: JobInfo) -> Result<JobWriter, Code> {
+        let Some(claim) = self.claim.take() else {
+            return JobWriter::create(&self.nspace, info, &self.limits).map_err(written);
+        };
+        JobWriter::create_named(&self.nspace, info, &self.limits, claim).map_err(|(error, claim)| {
+            self.claim = Some(claim);
+            written(error)
+        })
     }
 }
 
@@ -315,6 +331,21 @@ export! {
             generation: is.generation,
             contradictions: job.contradictions,
         };
+        Ok(())
+    }
+
+    fn instanton_job_link(job: *mut instanton_job_t, path: *const c_char, readers: c_int) {
+        let (job, path) = (there(job, "job")?, path_of(path)?);
+        let readers = match readers {
+            0 => Readers::User,
+            1 => Readers::Group,
+            2 => Readers::All,
+            _ => return Err(bad(format_args!("there are no readers {readers}"))),
+        };
+        if job.writer.is_some() || job.claim.is_some() {
+            return Err(bad("a job takes a name once, before anything of it is published"));
+        }
+        job.claim = Some(Claim::new(path, readers).map_err(named)?);
         Ok(())
     }
 

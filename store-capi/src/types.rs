@@ -50,9 +50,47 @@ structures! {
         set_aside: u64 = 40, generation: u64 = 48, contradictions: u64 = 56,
     }
     /// Source of a reader's segments.
-    instanton_view_spec_t, 40 {
+    instanton_view_spec_t, 48 {
         size: u32 = 0, version: u32 = 4, address: *const c_char = 8, descriptors: *const c_int = 16,
-        ndescriptors: usize = 24, page: c_int = 32, patience_ms: u32 = 36,
+        ndescriptors: usize = 24, page: c_int = 32, patience_ms: u32 = 36, trust_owner: u32 = 40,
+    }
+}
+
+/// Bytes of an [`instanton_view_spec_t`] of the first header.
+const FIRST_VIEW_SPEC: usize = offset_of!(instanton_view_spec_t, trust_owner);
+
+impl instanton_view_spec_t {
+    /// Nothing said.
+    const NONE: Self = Self {
+        size: size_of::<Self>() as u32,
+        version: VERSION,
+        address: std::ptr::null(),
+        descriptors: std::ptr::null(),
+        ndescriptors: 0,
+        page: -1,
+        patience_ms: 0,
+        trust_owner: 0,
+    };
+
+    /// Reads a specification; one of an older header ends earlier, and does not say the rest.
+    ///
+    /// # Safety
+    /// NULL, or as many bytes as its size says.
+    pub unsafe fn read(pointer: *const Self) -> Result<Self, Code> {
+        let mut spec = Self::NONE;
+        if pointer.is_null() {
+            return Ok(spec);
+        }
+        // SAFETY: as promised by the caller; the size is the first field.
+        let size = unsafe { pointer.cast::<u32>().read() } as usize;
+        if size < FIRST_VIEW_SPEC {
+            return Err(bad(format_args!("instanton_view_spec_t says that it has {size} bytes")));
+        }
+        let known = size.min(size_of::<Self>());
+        // SAFETY: there are so many bytes at either place, and any bits are numbers and addresses.
+        unsafe { std::ptr::from_mut(&mut spec).cast::<u8>().copy_from_nonoverlapping(pointer.cast(), known) };
+        is_served(spec.version)?;
+        Ok(spec)
     }
 }
 

@@ -1,10 +1,14 @@
 //! The readers' side.
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use instanton::data::{DataType, Rank, Status};
 use instanton::handover::{LinkError, OpenError, RemoteMiss, RemoteReader, VARIABLE, Waited};
+use instanton::store::named::{NameError, Owner};
 use instanton::store::{
     AttachError, Directives, Guard, Have, JobReader, MappedSegment, Miss, PinError, Question, RawValue, ReaderPage,
 };
@@ -16,10 +20,12 @@ use crate::types::*;
 
 /// A reader of a job.
 pub enum instanton_view_t {
-    /// Asks its writer for what is added.
+    /// Asks its writer for what is added, or finds it by its name.
     Opened(RemoteReader),
-    /// Is given what is added.
-    Imported(JobReader),
+    /// Is given what is added; whether descriptors come from an owner who is trusted.
+    Imported(JobReader, bool),
+    /// The writer is dead: nothing is added.
+    Left(JobReader),
 }
 
 /// A guard of the thread that has taken it.
@@ -43,21 +49,21 @@ impl instanton_view_t {
     fn reader(&self) -> &JobReader {
         match self {
             Self::Opened(remote) => remote.reader(),
-            Self::Imported(reader) => reader,
+            Self::Imported(reader, _) | Self::Left(reader) => reader,
         }
     }
 
     fn read(&self, question: &Question<'_>, f: &mut dyn FnMut(&RawValue<'_>)) -> Result<(), Code> {
         match self {
             Self::Opened(remote) => remote.read(question, f).map_err(remote_miss),
-            Self::Imported(reader) => reader.read(question, f).map_err(Code::from),
+            Self::Imported(reader, _) | Self::Left(reader) => reader.read(question, f).map_err(Code::from),
         }
     }
 
     fn get(&self, question: &Question<'_>) -> Result<*mut c_void, Code> {
         let value = || match self {
             Self::Opened(remote) => remote.get(question).map_err(remote_miss),
-            Self::Imported(reader) => reader.get(question).map_err(Code::from),
+            Self::Imported(reader, _) | Self::Left(reader) => reader.get(question).map_err(Code::from),
         };
         copied(|f| self.read(question, f), value)
     }
@@ -81,7 +87,37 @@ fn remote_miss(miss: RemoteMiss) -> Code {
     }
 }
 
+/// An error about a name.
+pub fn named(error: NameError) -> Code {
+    let status = match &error {
+        NameError::Path { .. } => Status::ERR_BAD_PARAM,
+        NameError::Absent { .. } | NameError::Dead { .. } => Status::ERR_LOST_CONNECTION,
+        NameError::Alive { .. } => Status::ERR_RESOURCE_BUSY,
+        NameError::Foreign { .. } | NameError::Writable { .. } | NameError::Kind { .. } => Status::ERR_NO_PERMISSIONS,
+        NameError::System { error, .. } if error.kind() == ErrorKind::PermissionDenied => Status::ERR_NO_PERMISSIONS,
+        _ => Status::ERROR,
+    };
+    fail(status, error)
+}
+
+/// The path that is a name.
+///
+/// # Safety
+/// NULL, or a text that ends with a NUL.
+pub unsafe fn path_of<'a>(path: *const c_char) -> Result<&'a Path, Code> {
+    // SAFETY: as promised by the caller.
+    let path = unsafe { text(path) }.filter(|path| !path.is_empty()).ok_or_else(|| bad("there is no path"))?;
+    Ok(Path::new(OsStr::from_bytes(path)))
+}
+
+fn owner(user: u32) -> Owner {
+    if user == u32::MAX { Owner::OwnOrRoot } else { Owner::User(user) }
+}
+
 fn link(error: LinkError) -> Code {
+    if let LinkError::Named(error) = error {
+        return named(error);
+    }
     let status = match &error {
         LinkError::Refused => Status::ERR_NO_PERMISSIONS,
         LinkError::NoRoom => Status::ERR_OUT_OF_RESOURCE,
@@ -124,11 +160,12 @@ pub unsafe fn have_of(have: *const c_void, length: usize) -> Result<Option<Have>
 
 /// # Safety
 /// So many descriptors, open or not.
-unsafe fn mapped(descriptors: *const c_int, n: usize) -> Result<Vec<MappedSegment>, Code> {
+unsafe fn mapped(descriptors: *const c_int, n: usize, trusted: bool) -> Result<Vec<MappedSegment>, Code> {
+    let map = if trusted { MappedSegment::map_trusting_owner } else { MappedSegment::map };
     // SAFETY: as promised by the caller.
     let all = unsafe { array(descriptors, n, "descriptors") }?;
     // SAFETY: as promised by the caller.
-    all.iter().map(|number| MappedSegment::map(unsafe { descriptor(*number) }?).map_err(attached)).collect()
+    all.iter().map(|number| map(unsafe { descriptor(*number) }?).map_err(attached)).collect()
 }
 
 /// # Safety
@@ -153,42 +190,50 @@ fn directives(level: c_int, number: u32) -> Result<Directives, Code> {
 
 export! {
     fn instanton_view_open(spec: *const instanton_view_spec_t, view: *mut *mut instanton_view_t) {
-        let view = there(view, "view")?;
-        let (mut address, mut patience) = (None, 0);
-        if !spec.is_null() {
-            let spec = shared(spec, "spec")?;
-            is_whole::<instanton_view_spec_t>(spec.size, "instanton_view_spec_t")?;
-            is_served(spec.version)?;
-            (address, patience) = (text(spec.address), spec.patience_ms);
-        }
-        let address = match address {
+        let (view, spec) = (there(view, "view")?, instanton_view_spec_t::read(spec)?);
+        let address = match text(spec.address) {
             Some(address) => String::from_utf8_lossy(address).into_owned(),
             None => std::env::var(VARIABLE).map_err(|_| {
                 fail(Status::ERR_LOST_CONNECTION, format_args!("there is no address in {VARIABLE}"))
             })?,
         };
-        let opened = RemoteReader::open(&address).map_err(|error| match error {
+        let open = if spec.trust_owner == 0 { RemoteReader::open } else { RemoteReader::open_trusting_owner };
+        let opened = open(&address).map_err(|error| match error {
             OpenError::Link(error) => link(error),
             error => bad(error),
         })?;
-        if patience > 0 {
-            opened.set_patience(Duration::from_millis(patience.into()));
+        if spec.patience_ms > 0 {
+            opened.set_patience(Duration::from_millis(spec.patience_ms.into()));
         }
         *view = Box::into_raw(Box::new(instanton_view_t::Opened(opened)));
         Ok(())
     }
 
     fn instanton_view_import(spec: *const instanton_view_spec_t, view: *mut *mut instanton_view_t) {
-        let (spec, view) = (shared(spec, "spec")?, there(view, "view")?);
-        is_whole::<instanton_view_spec_t>(spec.size, "instanton_view_spec_t")?;
-        is_served(spec.version)?;
-        let parts = mapped(spec.descriptors, spec.ndescriptors)?;
+        shared(spec, "spec")?;
+        let (view, spec) = (there(view, "view")?, instanton_view_spec_t::read(spec)?);
+        let trusted = spec.trust_owner != 0;
+        let parts = mapped(spec.descriptors, spec.ndescriptors, trusted)?;
         let page = match spec.page {
             ..0 => None,
             page => Some(ReaderPage::map(descriptor(page)?.as_fd()).map_err(attached)?),
         };
         let reader = JobReader::attach(parts, page).map_err(attached)?;
-        *view = Box::into_raw(Box::new(instanton_view_t::Imported(reader)));
+        *view = Box::into_raw(Box::new(instanton_view_t::Imported(reader, trusted)));
+        Ok(())
+    }
+
+    fn instanton_view_map(path: *const c_char, owner: u32, view: *mut *mut instanton_view_t) {
+        let (view, path) = (there(view, "view")?, path_of(path)?);
+        let mapped = RemoteReader::map_trusting_owner(path, crate::view::owner(owner)).map_err(named)?;
+        *view = Box::into_raw(Box::new(instanton_view_t::Opened(mapped)));
+        Ok(())
+    }
+
+    fn instanton_view_post_mortem(path: *const c_char, owner: u32, view: *mut *mut instanton_view_t) {
+        let (view, path) = (there(view, "view")?, path_of(path)?);
+        let left = JobReader::post_mortem(path, crate::view::owner(owner)).map_err(named)?;
+        *view = Box::into_raw(Box::new(instanton_view_t::Left(left)));
         Ok(())
     }
 
@@ -202,7 +247,12 @@ export! {
 
     fn instanton_view_add(view: *mut instanton_view_t, descriptors: *const c_int, ndescriptors: usize) {
         let view = shared(view, "view")?;
-        mapped(descriptors, ndescriptors)?.into_iter().try_for_each(|part| view.reader().add(part).map_err(attached))
+        let trusted = match view {
+            instanton_view_t::Imported(_, trusted) => *trusted,
+            instanton_view_t::Opened(_) => false,
+            instanton_view_t::Left(_) => return Err(bad("the writer is dead: there is nothing to add")),
+        };
+        mapped(descriptors, ndescriptors, trusted)?.into_iter().try_for_each(|part| view.reader().add(part).map_err(attached))
     }
 
     fn instanton_view_have(view: *mut instanton_view_t, have: *mut c_void, room: usize) {
@@ -292,8 +342,9 @@ export! {
         let limit = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         let waited = match view {
             instanton_view_t::Opened(remote) => remote.wait(seen, limit),
-            instanton_view_t::Imported(reader) if reader.wait_for_release(seen, limit) => Waited::Released,
-            instanton_view_t::Imported(_) => Waited::TimedOut,
+            instanton_view_t::Imported(reader, _) if reader.wait_for_release(seen, limit) => Waited::Released,
+            instanton_view_t::Imported(..) => Waited::TimedOut,
+            instanton_view_t::Left(_) => Waited::WriterGone,
         };
         match waited {
             Waited::Released => Ok(()),

@@ -68,3 +68,8 @@ fn a_server_has_forked_readers() {
 fn descriptors_are_handed_over_and_nonsense_is_refused() {
     holds("handed");
 }
+
+#[test]
+fn what_a_killed_writer_has_left_is_read() {
+    holds("post_mortem");
+}

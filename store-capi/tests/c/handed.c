@@ -1,6 +1,7 @@
 /* Descriptors that are passed by hand, values of every form that C is given, and everything that is refused. */
 #include "check.h"
 #include <pthread.h>
+#include <stddef.h>
 #include <unistd.h>
 
 static instanton_view_t *import(instanton_job_t *job, uint64_t *reader)
@@ -18,6 +19,9 @@ static instanton_view_t *import(instanton_job_t *job, uint64_t *reader)
     spec.descriptors = fds;
     spec.ndescriptors = n;
     spec.page = page;
+    /* As a program of the first header says it. */
+    spec.size = offsetof(instanton_view_spec_t, trust_owner);
+    spec.version = 0x00010000;
     DONE(instanton_view_import(&spec, &view));
     while (n > 0) {
         close(fds[--n]);
@@ -98,6 +102,11 @@ static void refused(instanton_job_t *job)
     CHECK(INSTANTON_ERROR == instanton_view_import(&where, &view));
     other = -1;
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_view_import(&where, &view) && NULL == view);
+    where.size = 32;
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_view_import(&where, &view) && NULL == view);
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_link(job, "late", INSTANTON_READERS_USER));
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_view_post_mortem(NULL, INSTANTON_OWNER_SELF, &view));
+    CHECK(INSTANTON_ERR_LOST_CONNECTION == instanton_view_map("nowhere", INSTANTON_OWNER_SELF, &view));
     instanton_job_free(NULL);
     instanton_view_free(NULL);
 }

@@ -6,7 +6,7 @@
 //! asked for it. A result that is ready without asking the server is handed to the thread as a *task*, for the same
 //! reason. A caller who meets all of its job waits beside that table: see `fence.rs`. The thread also sends what the
 //! socket has not taken (`outbox.rs`), and ends calls whose time limit has passed (`clock.rs`). Where an event handler
-//! holds it while another thread blocks for an answer, one more thread reads (`receiver.rs`).
+//! holds it for a while, and another thread blocks for an answer, one more thread reads (`receiver.rs`).
 //!
 //! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
@@ -24,7 +24,7 @@ use instanton_layout::sync::{AtomicBool, Ordering};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::control::frame::{self, FrameError, Kind, MAX_BODY};
+use crate::control::frame::{self, FrameError, Kind};
 use crate::message::{InProcessServer, Push, Reply, Request};
 use crate::sys::futex::Bell;
 use crate::trace;
@@ -32,8 +32,9 @@ use crate::trace;
 use super::Error;
 use super::answer::{Answer, Waiter};
 use super::clock::{Clock, Then};
-use super::incoming::{End, Frame, Incoming, time_left};
+use super::incoming::{End, Incoming, time_left};
 use super::outbox::Outbox;
+use super::received::Received;
 use super::receiver::Receiver;
 
 /// Message of the server that nobody waits for.
@@ -41,35 +42,6 @@ pub(super) enum News {
     Push(Push),
     /// Outcome of a request that was only [told](Link::tell).
     Reply(Reply),
-}
-
-/// Source of what the control thread takes in.
-#[derive(Default)]
-pub(super) enum Source {
-    /// Nothing: there is no server, or not any more.
-    #[default]
-    None,
-    /// It reads by itself.
-    Socket(Incoming),
-    /// Another thread reads.
-    Received(Receiver),
-}
-
-impl Source {
-    fn next(&mut self) -> Result<Option<Frame>, End> {
-        match self {
-            Source::None => Ok(None),
-            Source::Socket(incoming) => incoming.next(MAX_BODY),
-            Source::Received(receiver) => receiver.received.next(),
-        }
-    }
-
-    /// Nothing is taken in any more, and the socket is shut down.
-    fn end(self) {
-        if let Source::Received(receiver) = self {
-            receiver.end();
-        }
-    }
 }
 
 type Task = Box<dyn FnOnce() + Send>;
@@ -94,8 +66,9 @@ pub(super) struct Link {
     /// who has just been answered may hold it, to send the next request.
     has_unsent: AtomicBool,
     inbox: Mutex<Inbox>,
-    /// What the control thread takes in, unless it is in a callback.
-    reading: Mutex<Source>,
+    /// What the control thread takes in. Its lock may be held while that of the outbox is taken, and not the other way
+    /// round.
+    received: Mutex<Received>,
     wake: EventFd,
     clock: Arc<Clock>,
 }
@@ -124,9 +97,9 @@ impl Link {
             socket.set_nonblocking(true)?;
         }
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let (outbox, inbox, reading) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (outbox, inbox, received) = (Mutex::default(), Mutex::default(), Mutex::default());
         let has_unsent = AtomicBool::new(false);
-        Ok(Self { way, outbox, bell: Bell::new(), has_unsent, inbox, reading, wake, clock: Arc::default() })
+        Ok(Self { way, outbox, bell: Bell::new(), has_unsent, inbox, received, wake, clock: Arc::default() })
     }
 
     /// Returns whether there is, or was, a server that this process is a rank of.
@@ -192,6 +165,7 @@ impl Link {
     /// meanwhile.
     pub(super) fn enter_handler(&self) -> bool {
         let mut outbox = lock(&self.outbox);
+        outbox.handlers += 1;
         outbox.in_handler = true;
         outbox.blocks_somebody()
     }
@@ -201,9 +175,20 @@ impl Link {
         lock(&self.outbox).in_handler = false;
     }
 
+    /// Returns the number of the event handler that the control thread is in.
+    pub(super) fn handler(&self) -> Option<u64> {
+        let outbox = lock(&self.outbox);
+        outbox.in_handler.then_some(outbox.handlers)
+    }
+
     /// What the control thread takes in.
-    pub(super) fn reading(&self) -> MutexGuard<'_, Source> {
-        lock(&self.reading)
+    pub(super) fn received(&self) -> MutexGuard<'_, Received> {
+        lock(&self.received)
+    }
+
+    /// Returns whether somebody blocks for the answer to a look-up.
+    pub(super) fn is_looked_up(&self, number: u64) -> bool {
+        lock(&self.outbox).lookups.contains_key(&number)
     }
 
     /// Returns the one who blocks for the answer to a look-up, and nobody any more.
@@ -367,9 +352,9 @@ impl Link {
     }
 
     /// The control thread. `on_news` is called for what the server says unasked, `on_lost` once if it goes.
-    pub(super) fn serve(&self, source: Source, on_news: impl Fn(News), on_lost: impl Fn()) {
+    pub(super) fn serve(&self, incoming: Option<Incoming>, on_news: impl Fn(News), on_lost: impl Fn()) {
         SERVES.set(self);
-        *self.reading() = source;
+        self.received().incoming = incoming;
         // However the thread ends, and be it by a callback that panics, nobody is left waiting for it.
         let _end = OnEnd(|| {
             self.stop();
@@ -410,7 +395,7 @@ impl Link {
     /// Takes in every frame that has come.
     fn drain(&self, on_news: &impl Fn(News)) -> Result<(), End> {
         // The lock is not held while a frame is acted on.
-        let next = || self.reading().next();
+        let next = || self.received().next();
         while let Some(frame) = next()? {
             match frame.header.kind {
                 Kind::Reply => {
@@ -456,21 +441,14 @@ impl Link {
 
     /// Nothing is taken in any more; the socket is shut down.
     fn end_reading(&self) {
-        let source = std::mem::take(&mut *self.reading());
-        source.end();
+        let received = std::mem::take(&mut *self.received());
+        received.receiver.into_iter().for_each(Receiver::end);
     }
 
     /// Waits for bytes, tasks, room for bytes that were not sent, or the end of a time limit.
     fn sleep(&self) {
-        let mut events = PollFlags::empty();
-        let has_server = match *self.reading() {
-            Source::None => false,
-            Source::Socket(_) => {
-                events |= PollFlags::POLLIN;
-                true
-            }
-            Source::Received(_) => true,
-        };
+        let mut events = PollFlags::POLLIN;
+        let has_server = self.received().incoming.is_some();
         let socket = match &self.way {
             Way::None | Way::InProcess(_) => None,
             Way::Socket(_) if !has_server => None,
@@ -483,7 +461,7 @@ impl Link {
                         events |= PollFlags::POLLOUT;
                     }
                 }
-                Some(socket.as_fd()).filter(|_| !events.is_empty())
+                Some(socket.as_fd())
             }
         };
         // Where nothing is wanted of a socket, the one stands for both.
@@ -555,7 +533,7 @@ mod tests {
         }
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            link.serve(Source::None, |_| (), || ());
+            link.serve(None, |_| (), || ());
             tell.send(()).unwrap();
         });
         told.recv_timeout(std::time::Duration::from_secs(30)).expect("the thread ends");

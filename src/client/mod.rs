@@ -80,7 +80,7 @@ pub use output::{Output, OutputHandler, to_own_output};
 
 use answer::Answer;
 use clock::{GRACE, end_of, given_up};
-use connection::{Link, News, Source, Way};
+use connection::{Link, News, Way};
 use events::Handlers;
 use fence::Meetings;
 use fork::Life;
@@ -88,7 +88,6 @@ use incoming::Incoming;
 use jobs::Jobs;
 use local::Local;
 use post::Posts;
-use receiver::Receiver;
 
 /// The environment variable that turns shared memory off (`off`): every look-up then goes over the control plane, with the
 /// same results. Nobody should need it.
@@ -362,16 +361,9 @@ impl Client {
             connections.retain(|other| other.strong_count() > 0);
             connections.push(Arc::downgrade(&inner));
         }
-        let source = match incoming {
-            None => Source::None,
-            Some(incoming) if inner.jobs.can_map() => Source::Socket(incoming),
-            Some(incoming) => {
-                Source::Received(Receiver::start(&inner, incoming).map_err(|(error, _)| system("no thread")(error))?)
-            }
-        };
         let served = inner.clone();
         let thread = signals::spawn_without_signals("instanton", move || {
-            served.link.serve(source, |news| served.hear(news), || served.server_lost());
+            served.link.serve(incoming, |news| served.hear(news), || served.server_lost());
         });
         let thread = Mutex::new(Some(thread.map_err(system("no thread"))?));
         Ok(Client {

@@ -28,6 +28,8 @@ pub(super) struct Outbox {
     pub(super) meeting: Meeting,
     /// The control thread is in an event handler of the program.
     pub(super) in_handler: bool,
+    /// The number of those that it has been in.
+    pub(super) handlers: u64,
     pub(super) lost: bool,
 }
 

@@ -1,62 +1,58 @@
-//! Messages that the [receiving thread](super::receiver) has read and the control thread has not taken.
+//! What has come from the server: bytes at the socket, and before them messages that were
+//! [read aside](super::receiver) and wait for the control thread.
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::incoming::{End, Frame};
+use crate::control::frame::MAX_BODY;
 
-/// Bytes of messages that wait for the control thread, beyond which no more are read.
+use super::incoming::{End, Frame, Incoming};
+use super::receiver::Receiver;
+
+/// Bytes of messages that wait for the control thread, beyond which no more are read aside.
 const MOST: usize = 16 << 20;
 
-/// Messages for the control thread.
+/// What the control thread takes in.
 #[derive(Default)]
 pub(super) struct Received {
-    queue: Mutex<Queue>,
-    /// Signalled when there is room again, or nobody will make any.
-    room: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
+    /// The receiving side; none where there is no server, or not any more.
+    pub(super) incoming: Option<Incoming>,
+    /// Messages that were read aside, in their order.
     frames: VecDeque<Frame>,
     bytes: usize,
+    /// Reason why nothing comes behind them.
     end: Option<End>,
-    /// Nobody takes anything any more.
-    is_closed: bool,
+    /// The thread that reads aside, once it has been needed.
+    pub(super) receiver: Option<Receiver>,
 }
 
 impl Received {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next frame, if there is one.
+    /// The next message for the control thread, if all of it has come.
     ///
     /// # Errors
-    /// The end, behind all frames.
-    pub(super) fn next(&self) -> Result<Option<Frame>, End> {
-        let mut queue = self.lock();
-        let Some(frame) = queue.frames.pop_front() else { return queue.end.take().map_or(Ok(None), Err) };
-        queue.bytes -= frame.body.len();
-        self.room.notify_one();
-        Ok(Some(frame))
+    /// The end, behind all messages.
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, End> {
+        if let Some(frame) = self.frames.pop_front() {
+            self.bytes -= frame.body.len();
+            return Ok(Some(frame));
+        }
+        match self.end.take() {
+            Some(end) => Err(end),
+            None => self.incoming.as_mut().map_or(Ok(None), |incoming| incoming.next(MAX_BODY)),
+        }
     }
 
-    /// Nobody takes anything any more.
-    pub(super) fn close(&self) {
-        self.lock().is_closed = true;
-        self.room.notify_one();
+    /// The socket, unless nothing more is to be read aside: too much waits already, or the end has come.
+    pub(super) fn aside(&mut self) -> Option<&mut Incoming> {
+        self.incoming.as_mut().filter(|_| self.bytes <= MOST && self.end.is_none())
     }
 
-    /// Adds a frame, once there is room.
-    pub(super) fn add(&self, frame: Frame) {
-        let is_full = |queue: &mut Queue| queue.bytes > MOST && !queue.is_closed;
-        let mut queue = self.room.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
-        queue.bytes += frame.body.len();
-        queue.frames.push_back(frame);
+    /// A message that was read aside waits for the control thread.
+    pub(super) fn add(&mut self, frame: Frame) {
+        self.bytes += frame.body.len();
+        self.frames.push_back(frame);
     }
 
     /// Nothing comes any more, for this reason.
-    pub(super) fn end(&self, end: End) {
-        self.lock().end = Some(end);
+    pub(super) fn end(&mut self, end: End) {
+        self.end = Some(end);
     }
 }

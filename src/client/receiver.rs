@@ -1,22 +1,31 @@
-//! The thread that receives beside the control thread.
+//! The thread that reads aside, while the control thread is in an event handler.
 //!
 //! The control thread may be in an event handler for as long as the program likes, and an answer that another thread
-//! blocks for must not wait for that. So one more thread reads: it gives answers to those who block for them in a
-//! look-up or a meeting, and everything else to the control thread, in its order. It calls nothing of the program, and
-//! so cannot be held up by it.
+//! blocks for must not wait for that. So one more thread reads then: it gives answers to those who block for them in a
+//! look-up or a meeting, and leaves everything else to the control thread, in its order. It calls nothing of the
+//! program, and so cannot be held up by it.
 //!
-//! A process without shared memory asks its server for every value, and has the thread from the start. Any other begins
-//! without: the control thread reads by itself, until it is in a handler while another thread blocks. Whoever finds that
-//! first, of the one that goes into the handler and the one that asks, starts the thread; both look under the lock of
-//! the outbox. The thread stays from then on.
+//! Handlers are mostly short, and a thread that wakes costs more than they do. So this one is started when somebody
+//! blocks during a handler for the first time, and sleeps until its alarm rings. Whoever finds that somebody blocks
+//! during a handler sets the alarm, both under the lock of the outbox: the one who goes into the handler in a
+//! [while](PATIENCE), if it is not set already, and the one who asks at once. The thread reads until that handler is
+//! over, which it looks for under the lock of what has [come](super::received), as the control thread takes that before
+//! it goes on: so nothing overtakes anything.
 //!
-//! What the control thread has not taken is [bounded](super::received): where that is much, the thread reads nothing
-//! until there is room. When the server dies, or breaks the protocol, those who block learn of it at once, and the
-//! control thread finds the end behind what came before it. When the control thread ends, it shuts the socket down, and
-//! this one ends with the stream.
+//! What waits for the control thread is bounded: where that is much, nothing is read before the handler is over. When
+//! the server dies, or breaks the protocol, those who block learn of it at once, and the control thread finds the end
+//! behind what came before it.
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+use instanton_layout::sync::{AtomicBool, Ordering};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::control::frame::{self, Kind, MAX_BODY};
 use crate::message::Request;
@@ -25,41 +34,67 @@ use crate::trace;
 
 use super::Inner;
 use super::answer::{Answer, Waiter};
-use super::connection::Source;
-use super::incoming::{End, Frame, Incoming};
+use super::incoming::{End, Frame};
 use super::received::Received;
 
-/// The thread, and what it hands to the control thread.
+/// Time that a handler takes, at most, before another thread reads. An alarm before the next tick of the kernel's clock
+/// (4 ms, mostly) costs more than most handlers.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// The time of an alarm that rings at once.
+const NOW: Duration = Duration::from_nanos(1);
+
+/// The thread, and what wakes it.
 pub(super) struct Receiver {
-    pub(super) received: Arc<Received>,
+    alarm: Arc<Alarm>,
+    stage: Stage,
     thread: JoinHandle<()>,
 }
 
+/// What the thread does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It sleeps, and nothing will wake it.
+    Asleep,
+    /// It sleeps until the alarm rings.
+    Set,
+    /// It reads.
+    Awake,
+}
+
+struct Alarm {
+    timer: TimerFd,
+    is_over: AtomicBool,
+}
+
+impl Alarm {
+    fn set(&self, after: Duration) {
+        // The kernel refuses what is no time.
+        let _ = self.timer.set(Expiration::OneShot(TimeSpec::from(after)), TimerSetTimeFlags::empty());
+    }
+}
+
 impl Receiver {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system's, and what was to be read.
-    pub(super) fn start(inner: &Arc<Inner>, incoming: Incoming) -> Result<Self, (io::Error, Option<Incoming>)> {
-        let received = Arc::<Received>::default();
-        // A thread that does not begin takes nothing with it.
-        let lent = Arc::new(Mutex::new(Some(incoming)));
-        let (inner, queue, taken) = (inner.clone(), received.clone(), lent.clone());
-        let take = |lent: &Mutex<Option<Incoming>>| lent.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let thread = signals::spawn_without_signals("instanton-read", move || {
-            if let Some(mut incoming) = take(&taken) {
-                receive(&inner, &mut incoming, &queue);
-            }
-        });
-        match thread {
-            Ok(thread) => Ok(Receiver { received, thread }),
-            Err(error) => Err((error, take(&lent))),
+    /// Starts the thread, for what comes at this socket.
+    fn start(inner: &Arc<Inner>, socket: Arc<UnixStream>) -> io::Result<Self> {
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?;
+        let alarm = Arc::new(Alarm { timer, is_over: AtomicBool::new(false) });
+        let (inner, rings) = (inner.clone(), alarm.clone());
+        let thread = signals::spawn_without_signals("instanton-read", move || watch(&inner, &rings, &socket))?;
+        Ok(Receiver { alarm, stage: Stage::Asleep, thread })
+    }
+
+    /// Has the thread look at the handler after that time, unless it does so before.
+    fn set(&mut self, after: Duration) {
+        if self.stage == Stage::Asleep || self.stage == Stage::Set && after == NOW {
+            self.stage = Stage::Set;
+            self.alarm.set(after);
         }
     }
 
-    /// Waits for the end of the thread, once the control thread takes nothing any more and the socket is shut down.
+    /// Waits for the end of the thread; without the lock of what has come, which it may want.
     pub(super) fn end(self) {
-        self.received.close();
+        self.alarm.is_over.store(true, Ordering::Release);
+        self.alarm.set(NOW);
         // One that has panicked reads nothing any more, either.
         let _ = self.thread.join();
     }
@@ -69,7 +104,7 @@ impl Inner {
     /// Calls an event handler; on the control thread, which may stay there.
     pub(super) fn in_handler(self: &Arc<Self>, call: impl FnOnce()) {
         if self.link.enter_handler() {
-            self.read_aside();
+            self.read_after(PATIENCE);
         }
         call();
         self.link.leave_handler();
@@ -82,67 +117,111 @@ impl Inner {
         }
     }
 
-    /// Has another thread read what the control thread has read so far. Where the system has none to give, answers wait
-    /// for the handler.
+    /// Has another thread read, because the control thread is in an event handler.
     #[cold]
     pub(super) fn read_aside(self: &Arc<Self>) {
-        let mut reading = self.link.reading();
-        *reading = match std::mem::take(&mut *reading) {
-            Source::Socket(incoming) => match Receiver::start(self, incoming) {
-                Ok(receiver) => Source::Received(receiver),
-                Err((error, incoming)) => {
-                    trace!("no thread reads while an event handler runs: {error}");
-                    incoming.map_or(Source::None, Source::Socket)
-                }
-            },
-            other => other,
-        };
+        self.read_after(NOW);
     }
-}
 
-/// Receives until nothing more comes.
-fn receive(inner: &Inner, incoming: &mut Incoming, received: &Received) {
-    loop {
-        let end = match incoming.wait(MAX_BODY, None) {
-            Ok(frame) => match hand_out(inner, frame, received) {
-                Ok(()) => continue,
-                Err(end) => end,
-            },
-            Err(end) => end,
-        };
-        received.end(end);
-        inner.link.lose_lookups();
-        return inner.link.wake();
-    }
-}
-
-fn hand_out(inner: &Inner, frame: Frame, received: &Received) -> Result<(), End> {
-    let (link, number) = (&inner.link, frame.header.number);
-    let is_reply = matches!(frame.header.kind, Kind::Reply);
-    if is_reply && number == 0 {
-        // The fence behind it tells its caller.
-        inner.posts.committed(frame::decode(Kind::Reply, &frame.body)?);
-        return Ok(());
-    }
-    if is_reply && link.answers_meeting(number, &frame.body)? {
-        return Ok(());
-    }
-    match is_reply.then(|| link.lookup(number)).flatten() {
-        Some(waiter) => {
-            let reply = frame::decode(Kind::Reply, &frame.body);
-            let answer = reply.map(|reply| Answer { reply, descriptors: frame.descriptors });
-            // A reply that cannot be read is the end for everybody.
-            let (answer, result) = match answer {
-                Ok(answer) => (Ok(answer), Ok(())),
-                Err(error) => (Err(super::Error::LostConnection), Err(error.into())),
-            };
-            waiter(answer);
-            result
+    /// Has another thread read, should the control thread be in an event handler after that time. Where the system has
+    /// no thread to give, answers wait for the handler.
+    fn read_after(self: &Arc<Self>, time: Duration) {
+        let mut received = self.link.received();
+        let Received { incoming: Some(incoming), receiver, .. } = &mut *received else { return };
+        if receiver.is_none() {
+            let started = Receiver::start(self, incoming.socket.clone());
+            *receiver =
+                started.inspect_err(|error| trace!("no thread reads while an event handler runs: {error}")).ok();
         }
-        None => {
+        receiver.iter_mut().for_each(|receiver| receiver.set(time));
+    }
+
+    /// Reads one message, while the control thread is in this event handler, by its number; in any for none.
+    fn read_one(&self, of: &mut Option<u64>) -> Step {
+        let mut received = self.link.received();
+        let now = self.link.handler();
+        let is_same = now.is_some() && of.is_none_or(|number| now == Some(number));
+        *of = now;
+        let Some(incoming) = received.aside().filter(|_| is_same) else {
+            if let Some(receiver) = &mut received.receiver {
+                receiver.stage = Stage::Asleep;
+                // Another handler has a while of its own.
+                if now.is_some() && !is_same {
+                    receiver.set(PATIENCE);
+                }
+            }
+            return Step::Over;
+        };
+        let handed = match incoming.next(MAX_BODY) {
+            Ok(None) => return Step::Dry,
+            Ok(Some(frame)) => self.hand_out(frame, &mut received),
+            Err(end) => Err(end),
+        };
+        match handed {
+            Ok(answered) => {
+                // It may send a request.
+                drop(received);
+                answered.into_iter().for_each(|(waiter, answer)| waiter(Ok(answer)));
+            }
+            Err(end) => {
+                received.end(end);
+                drop(received);
+                self.link.lose_lookups();
+            }
+        }
+        Step::Again
+    }
+
+    /// Gives a message to whom it is for. Returns the one who blocks for it, with the answer.
+    fn hand_out(&self, frame: Frame, received: &mut Received) -> Result<Option<(Waiter, Answer)>, End> {
+        let (link, number) = (&self.link, frame.header.number);
+        if !matches!(frame.header.kind, Kind::Reply) {
             received.add(frame);
-            link.wake();
-            Ok(())
+        } else if number == 0 {
+            // The fence behind it tells its caller.
+            self.posts.committed(frame::decode(Kind::Reply, &frame.body)?);
+        } else if link.is_looked_up(number) {
+            // A reply that cannot be read is the end for everybody.
+            let reply = frame::decode(Kind::Reply, &frame.body)?;
+            let waiter = link.lookup(number);
+            return Ok(waiter.map(|waiter| (waiter, Answer { reply, descriptors: frame.descriptors })));
+        } else if !link.answers_meeting(number, &frame.body)? {
+            received.add(frame);
+        }
+        Ok(None)
+    }
+}
+
+/// What the thread does next.
+enum Step {
+    Again,
+    /// Nothing has come.
+    Dry,
+    /// The handler is over, or nothing more is to be read.
+    Over,
+}
+
+/// Sleeps until the alarm rings, then reads until the handler is over.
+fn watch(inner: &Inner, alarm: &Alarm, socket: &UnixStream) {
+    while alarm.timer.wait().is_ok() && !alarm.is_over.load(Ordering::Acquire) {
+        if let Some(receiver) = &mut inner.link.received().receiver {
+            receiver.stage = Stage::Awake;
+        }
+        let mut handler = None;
+        loop {
+            match inner.read_one(&mut handler) {
+                Step::Again => {}
+                Step::Over => break,
+                Step::Dry => {
+                    let watched = [alarm.timer.as_fd(), socket.as_fd()];
+                    let mut fds = watched.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+                    let _ = poll(&mut fds, PollTimeout::NONE);
+                    // Awake, it has no other alarm than that for its end.
+                    if fds[0].any() == Some(true) {
+                        break;
+                    }
+                }
+            }
         }
     }
 }

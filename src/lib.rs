@@ -18,7 +18,8 @@
 //!
 //! `client` and `server`, both on by default, are the two ends of the control plane. Without them the crate is the data model and the
 //! store. `pmi`, on by default too, lets servers offer a door for processes that speak PMI-1 and PMI-2; `libpmix.so.2` is built
-//! without it.
+//! without it. `named-segments`, off by default, lets a writer of the store have its segments as files under a name, for readers in
+//! other namespaces and for those that come when it is dead.
 #![deny(unsafe_code)]
 // Code of a program with both ends is dead where one of them is left out.
 #![cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]

@@ -85,3 +85,19 @@ fn a_server_that_is_not_ours_has_the_store_in_it() {
     let of = |node| format!("{node}: 8 ranks have read what 24 of other nodes posted");
     assert_eq!(lines, ["alpha", "beta", "delta", "gamma"].map(of));
 }
+
+#[cfg(feature = "named-segments")]
+#[test]
+fn what_a_killed_writer_has_left_is_read() {
+    assert_eq!(
+        run(&mut Command::new(example("post_mortem"))),
+        [
+            r#"beside the writer: card "of rank 0""#,
+            "not yet: the writer of it lives",
+            "killed",
+            "post mortem: example@1 of 2 processes",
+            r#"  rank 0: example.card = "of rank 0" (scope 3)"#,
+            r#"  rank 1: example.card = "of rank 1" (scope 3)"#,
+        ]
+    );
+}

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use instanton::data::{Info, Key, Nspace, Posted, Rank, Scope, Value, keys};
@@ -116,9 +116,12 @@ impl Writer {
         self.hears(what);
     }
 
-    fn kill(mut self) {
+    /// Kills it; behind `unshare` it may be dying still. The end of its input would have it end in good order.
+    fn kill(mut self) -> Option<ChildStdin> {
+        let input = self.0.stdin.take();
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+        input
     }
 }
 
@@ -292,7 +295,7 @@ fn a_reader_in_other_namespaces_keeps_up_with_its_writer() {
         writer.does("release");
         assert_eq!(late.join().unwrap().unwrap(), Value::from(1u32));
     });
-    writer.kill();
+    let _input = writer.kill();
     let seen = reader.reader().releases();
     assert_eq!(reader.wait(seen, LONG), Waited::WriterGone);
     assert!(matches!(map(), Err(NameError::Dead { .. })));

@@ -1,7 +1,7 @@
 //! Readers of named segments, which are not sealed: their owner is trusted.
 use std::path::Path;
 
-use super::remote::{Link, OpenError, PATIENCE, RemoteReader, Source, Way};
+use super::remote::{OpenError, PATIENCE, RemoteReader, Source, Way};
 use crate::store::named::{Mapped, NameError, Owner};
 
 impl RemoteReader {
@@ -12,9 +12,7 @@ impl RemoteReader {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_trusting_owner(address: &str) -> Result<Self, OpenError> {
-        let (stream, token) = Source::connect(address, PATIENCE, |_| true)?;
-        let link = Link { stream: Some(stream), token, patience: PATIENCE, trusts_owner: true };
-        let (reader, source) = Source::start(link)?;
+        let (reader, source) = Source::open_with(address, PATIENCE, |_| true, true)?;
         Ok(Self { reader, source })
     }
 
@@ -26,7 +24,7 @@ impl RemoteReader {
     ///
     /// # Errors
     /// [`NameError`]: [`NameError::Dead`] when the writer is gone
-    /// ([`post_mortem`](JobReader::post_mortem) reads what it has left).
+    /// ([`post_mortem`](crate::store::JobReader::post_mortem) reads what it has left).
     pub fn map_trusting_owner(path: impl AsRef<Path>, owner: Owner) -> Result<Self, NameError> {
         let (reader, mapped) = Mapped::open(path.as_ref(), owner)?;
         Ok(Self { reader, source: Source(Way::Named(mapped)) })

@@ -107,12 +107,23 @@ pub type Opened = (JobReader, Source);
 
 pub(super) struct Link {
     /// Nothing once an answer is missing: another one would be taken for it.
-    pub(super) stream: Option<UnixStream>,
-    pub(super) token: Token,
-    pub(super) patience: Duration,
-    #[cfg(feature = "named-segments")]
-    pub(super) trusts_owner: bool,
+    stream: Option<UnixStream>,
+    token: Token,
+    patience: Duration,
+    #[cfg_attr(not(feature = "named-segments"), expect(dead_code, reason = "all segments are sealed"))]
+    trust: Trust,
 }
+
+/// Whether the owner of segments is trusted that are not sealed.
+#[cfg(feature = "named-segments")]
+pub(super) type Trust = bool;
+#[cfg(not(feature = "named-segments"))]
+pub(super) struct Trust;
+
+#[cfg(feature = "named-segments")]
+const NO_TRUST: Trust = false;
+#[cfg(not(feature = "named-segments"))]
+const NO_TRUST: Trust = Trust;
 
 impl RemoteReader {
     /// Opens an address ([`Listener::address`](super::Listener::address)).
@@ -129,7 +140,7 @@ impl RemoteReader {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn over(stream: UnixStream) -> Result<Self, OpenError> {
-        let (reader, source) = Source::begin(stream, [0; TOKEN], PATIENCE)?;
+        let (reader, source) = Source::begin(stream, [0; TOKEN], PATIENCE, NO_TRUST)?;
         Ok(Self { reader, source })
     }
 
@@ -249,15 +260,15 @@ impl Source {
     /// # Errors
     /// [`OpenError`] says what there is instead of a store.
     pub fn open(address: &str, patience: Duration, is_trusted: impl FnOnce(u32) -> bool) -> Result<Opened, OpenError> {
-        let (stream, token) = Self::connect(address, patience, is_trusted)?;
-        Self::begin(stream, token, patience)
+        Self::open_with(address, patience, is_trusted, NO_TRUST)
     }
 
-    pub(super) fn connect(
+    pub(super) fn open_with(
         address: &str,
         patience: Duration,
         is_trusted: impl FnOnce(u32) -> bool,
-    ) -> Result<(UnixStream, Token), OpenError> {
+        trust: Trust,
+    ) -> Result<Opened, OpenError> {
         let (name, token) = message::parse(address).ok_or(OpenError::Address)?;
         let until = Some(Instant::now() + patience);
         let stream = socket::connect(&Door::Abstract(name), until).map_err(LinkError::Lost)?;
@@ -265,20 +276,11 @@ impl Source {
         if !is_trusted(user) {
             return Err(OpenError::Foreign(user));
         }
-        Ok((stream, token))
+        Self::begin(stream, token, patience, trust)
     }
 
-    fn begin(stream: UnixStream, token: Token, patience: Duration) -> Result<Opened, OpenError> {
-        Self::start(Link {
-            stream: Some(stream),
-            token,
-            patience,
-            #[cfg(feature = "named-segments")]
-            trusts_owner: false,
-        })
-    }
-
-    pub(super) fn start(mut link: Link) -> Result<Opened, OpenError> {
+    fn begin(stream: UnixStream, token: Token, patience: Duration, trust: Trust) -> Result<Opened, OpenError> {
+        let mut link = Link { stream: Some(stream), token, patience, trust };
         let page = match link.ask(Wish::Page, Have::default()) {
             Ok(page) => page.first().map(|page| ReaderPage::map(page.as_fd())).transpose(),
             // Without one there are no guards, and values are copied.
@@ -335,7 +337,7 @@ impl Link {
     /// Maps a segment that the writer has sent.
     fn map(&self, segment: &OwnedFd) -> Result<MappedSegment, AttachError> {
         #[cfg(feature = "named-segments")]
-        if self.trusts_owner {
+        if self.trust {
             return MappedSegment::map_trusting_owner(segment.as_fd());
         }
         MappedSegment::map(segment.as_fd())

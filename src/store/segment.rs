@@ -123,7 +123,7 @@ impl Label {
         #[cfg(feature = "named-segments")]
         if let Some((place, kind)) = &self.file {
             let (writable, fd, file) = place.create(kind, number).map_err(refused(len))?;
-            return Ok((memory::segment_in(&writable, len)?, fd, Some(file)));
+            return Ok((memory::segment_in(writable, len)?, fd, Some(file)));
         }
         let (mapping, fd) = memory::segment(&self.name, len)?;
         Ok((mapping, fd, Place::default()))
@@ -136,7 +136,7 @@ impl Label {
         #[cfg(feature = "named-segments")]
         if let Some((place, kind)) = &self.file {
             let (writable, fd, file) = place.create(kind, number).map_err(refused(len))?;
-            let mapping = memory::frozen_segment_in(writable, &fd, len, |write| words.write(write))?;
+            let (mapping, fd) = memory::frozen_segment_in(writable, fd, len, |write| words.write(write))?;
             return Ok((mapping, fd, Some(file)));
         }
         let (mapping, fd) = memory::frozen_segment(&self.name, len, |write| words.write(write))?;

@@ -120,7 +120,7 @@ impl JobWriter {
         let reader = JobReader::of_writer(job.mapping.clone())?;
         let hidden = Mapping::private(job.mapping.len()).map_err(|error| WriteError::Memory(Box::new(error)))?;
         JobWords::format(hidden.words_mut(), id, ranks);
-        let info = make_info(&Label::new("info", nspace, &places), info, id, 1, &limits.budget)?;
+        let info = make_info(nspace, &places, info, id, 1, &limits.budget)?;
         let mut this = Self {
             nspace: nspace.clone(),
             generation: 0,
@@ -156,8 +156,8 @@ impl JobWriter {
         if info.ranks() > ranks {
             return Err(WriteError::Rank { rank: Rank(info.ranks() - 1), ranks });
         }
-        let label = Label::new("info", &self.nspace, &self.places);
-        let new = make_info(&label, info, self.reader.job_id(), self.generation + 1, &self.limits.budget)?;
+        let (job, generation) = (self.reader.job_id(), self.generation + 1);
+        let new = make_info(&self.nspace, &self.places, info, job, generation, &self.limits.budget)?;
         let old = std::mem::replace(&mut self.info, new);
         let published = self.publish_info();
         if published.is_err() {
@@ -462,11 +462,13 @@ impl JobWriter {
 }
 
 fn make_info(
-    label: &Label,
+    nspace: &Nspace,
+    places: &Places,
     info: JobInfo,
     job: u64,
     generation: u64,
     budget: &Budget,
 ) -> Result<OwnSegment, WriteError> {
-    OwnSegment::written(label, generation, info_words(info, job, generation)?, budget)
+    let label = Label::new("info", nspace, places);
+    OwnSegment::written(&label, generation, info_words(info, job, generation)?, budget)
 }

@@ -242,25 +242,27 @@ pub(crate) fn frozen_segment(
     len: u64,
     write: impl FnOnce(&mut dyn FnMut(&[u64]) -> Result<(), MemoryError>) -> Result<(), MemoryError>,
 ) -> Result<(Mapping, OwnedFd), MemoryError> {
-    let mut file = std::fs::File::from(anonymous(name, len)?);
-    write_all(&mut file, len, write)?;
-    let fd = sealed(&file, len)?;
-    let mapping = frozen(&fd, len)?;
-    Ok((mapping, fd))
+    freeze(anonymous(name, len)?.into(), len, write, |file| sealed(file, len))
 }
 
-fn frozen(fd: &OwnedFd, len: u64) -> Result<Mapping, MemoryError> {
-    let mapped = MmapOptions::new().len(len as usize).map_raw_read_only(fd.as_raw_fd());
-    let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
-    keep_from_children(&raw);
-    Ok(Mapping::new(raw, false))
-}
-
-fn write_all(
-    file: &mut std::fs::File,
+/// A new segment in an empty file, with words that change no more; `fd` is the same file, open for reading.
+#[cfg(feature = "named-segments")]
+pub(crate) fn frozen_segment_in(
+    file: OwnedFd,
+    fd: OwnedFd,
     len: u64,
     write: impl FnOnce(&mut dyn FnMut(&[u64]) -> Result<(), MemoryError>) -> Result<(), MemoryError>,
-) -> Result<(), MemoryError> {
+) -> Result<(Mapping, OwnedFd), MemoryError> {
+    freeze(file.into(), len, write, |_| Ok(fd))
+}
+
+/// Writes a file and maps it as readers get it, by the descriptor that `finish` makes.
+fn freeze(
+    mut file: std::fs::File,
+    len: u64,
+    write: impl FnOnce(&mut dyn FnMut(&[u64]) -> Result<(), MemoryError>) -> Result<(), MemoryError>,
+    finish: impl FnOnce(&std::fs::File) -> Result<OwnedFd, MemoryError>,
+) -> Result<(Mapping, OwnedFd), MemoryError> {
     let (mut written, mut required) = (0, 0);
     let mut bytes = vec![0; (CHUNK * 8).min(len as usize)];
     write(&mut |piece| {
@@ -276,25 +278,12 @@ fn write_all(
             file.write_all(bytes).map_err(|error| MemoryError::System { call: "write", len, error })?;
         }
         Ok(())
-    })
-}
-
-/// A new segment in an empty file: its only writable mapping.
-#[cfg(feature = "named-segments")]
-pub(crate) fn segment_in(file: &OwnedFd, len: u64) -> Result<Mapping, MemoryError> {
-    filled(file, len)
-}
-
-/// A new segment in an empty file, with words that change no more; `fd` is the same file, open for reading.
-#[cfg(feature = "named-segments")]
-pub(crate) fn frozen_segment_in(
-    file: OwnedFd,
-    fd: &OwnedFd,
-    len: u64,
-    write: impl FnOnce(&mut dyn FnMut(&[u64]) -> Result<(), MemoryError>) -> Result<(), MemoryError>,
-) -> Result<Mapping, MemoryError> {
-    write_all(&mut file.into(), len, write)?;
-    frozen(fd, len)
+    })?;
+    let fd = finish(&file)?;
+    let mapped = MmapOptions::new().len(len as usize).map_raw_read_only(fd.as_raw_fd());
+    let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
+    keep_from_children(&raw);
+    Ok((Mapping::new(raw, false), fd))
 }
 
 /// Keeps a mapping out of forked children. Where the system refuses, a child has it for as long as it lives: that takes
@@ -325,24 +314,28 @@ pub(crate) fn reader_page(len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
 }
 
 fn create(name: &[u8], len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
-    let fd = anonymous(name, len)?;
-    let mapping = filled(&fd, len)?;
-    Ok((fd, mapping))
+    fill(anonymous(name, len)?, len)
 }
 
-/// Takes memory for an empty file of so many bytes, and maps it.
-fn filled(fd: &OwnedFd, len: u64) -> Result<Mapping, MemoryError> {
+/// A new segment in an empty file: its only writable mapping.
+#[cfg(feature = "named-segments")]
+pub(crate) fn segment_in(file: OwnedFd, len: u64) -> Result<Mapping, MemoryError> {
+    fill(file, len).map(|(_, mapping)| mapping)
+}
+
+/// Takes memory for an empty file, and maps it.
+fn fill(fd: OwnedFd, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
     let mut at = 0;
     while at < len {
         let step = STEP.min(len - at);
         headroom::require(step)?;
-        allocate(fd, at, step).map_err(system("fallocate", len))?;
+        allocate(&fd, at, step).map_err(system("fallocate", len))?;
         at += step;
     }
     let mapped = MmapOptions::new().len(len as usize).map_raw(fd.as_raw_fd());
     let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
     keep_from_children(&raw);
-    Ok(Mapping::new(raw, true))
+    Ok((fd, Mapping::new(raw, true)))
 }
 
 fn anonymous(name: &[u8], len: u64) -> Result<OwnedFd, MemoryError> {

@@ -28,11 +28,27 @@
 #define UNDER_WAY 20000
 /* Processes of an attacker with many. */
 #define CLONES 60
+/* Chains of jobs that each start the next. */
+#define CHAINS 4
 
 static pmix_proc_t me, pair[2], with_victim[2];
 static char over[4096];
 static volatile int under_way;
 static unsigned next;
+
+/* Starts a job of one that does the same, and ends. */
+static void spawn_link(void)
+{
+    char self[4096] = {0}, directory[4096];
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return;
+    snprintf(directory, sizeof directory, "%s", over);
+    *strrchr(directory, '/') = '\0';
+    char *words[] = {self, "link", directory, NULL};
+    pmix_app_t app = {.cmd = self, .argv = words, .maxprocs = 1};
+    pmix_nspace_t nspace;
+    PMIx_Spawn(NULL, 0, &app, 1, nspace);
+}
 
 static double now(void)
 {
@@ -411,6 +427,12 @@ static pmix_status_t request(const char *kind)
         pmix_nspace_t nspace;
         return PMIx_Spawn(NULL, 0, &app, 1, nspace), PMIX_ERROR;
     }
+    if (IS("chains-of-spawned")) {
+        if (next <= CHAINS)
+            return spawn_link(), PMIX_ERROR;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        return PMIX_ERROR;
+    }
     if (IS("republications")) {
         char *one[2] = {"name", NULL};
         info[0] = of_text("name", text(60 << 10));
@@ -548,6 +570,11 @@ int main(int argc, char **argv)
         return status;
     }
     snprintf(over, sizeof over, "%s/0", argv[2]);
+    if (strcmp(argv[1], "link") == 0) {
+        if (access(over, F_OK) != 0)
+            spawn_link();
+        return PMIx_Finalize(NULL, 0);
+    }
     double begin = now();
     while (!is_over()) {
         if (under_way > UNDER_WAY) {

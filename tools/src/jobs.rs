@@ -52,6 +52,9 @@ pub struct LiveJob {
     /// The job that somebody has asked for on a command line, and which led to this one: itself, or its parent's; the
     /// first where a tool has started it.
     pub root: u32,
+    /// The process of such a job, or the tool, that has begun the chain of spawns which led to this one; none for such a
+    /// job itself.
+    ancestor: Option<Proc>,
     /// Start of it, in seconds since 1970.
     pub since: u64,
     /// The file of each application's program, once they are started.
@@ -136,11 +139,18 @@ impl Jobs {
             None => job.number,
             Some(parent) => self.number(&parent.nspace).map_or(1, |number| self.root(number)),
         };
+        let ancestor = job.parent.as_ref().map(|parent| self.ancestor(parent).clone());
         let since = wall_clock::since_1970().as_secs();
-        self.live.insert(
-            job.number,
-            LiveJob { job, tells, root, since, programs: Vec::new(), failure: None, is_late: false, ranks },
-        );
+        let (programs, failure) = (Vec::new(), None);
+        let live = LiveJob { job, tells, root, ancestor, since, programs, failure, is_late: false, ranks };
+        self.live.insert(live.job.number, live);
+    }
+
+    /// The process, of a job that somebody has asked for, whose spawns have led to that of a process; that itself where
+    /// none have.
+    pub fn ancestor<'a>(&'a self, proc: &'a Proc) -> &'a Proc {
+        let job = self.number(&proc.nspace).and_then(|number| self.live.get(&number));
+        job.and_then(|live| live.ancestor.as_ref()).unwrap_or(proc)
     }
 
     /// The job on whose command line a job depends.
@@ -542,6 +552,20 @@ mod tests {
         assert_eq!(pids(&[jobs.first().proc(1), all_of(&jobs, 2)]), Some(vec![11, 20]));
         assert_eq!(pids(&[jobs.first().proc(2)]), None);
         assert_eq!(pids(&[Proc::new(Nspace::new("other").unwrap(), Rank::WILDCARD)]), None);
+    }
+
+    #[test]
+    fn a_chain_of_spawns_has_one_ancestor() {
+        let mut jobs = jobs();
+        let (own, spawned) = (jobs.first().proc(0), jobs.get(2).unwrap().job.proc(0));
+        let (number, before) = jobs.next(1).unwrap();
+        let spec = AppSpec { ranks: 1, program: "p".into(), ..AppSpec::default() };
+        let third = jobs.first().spawned(number, spawned.clone(), before, vec![spec]).unwrap();
+        let last = third.proc(0);
+        jobs.add(third, Tells::default());
+        assert_eq!([&own, &spawned, &last].map(|proc| jobs.ancestor(proc)), [&own; 3]);
+        let other = jobs.first().proc(1);
+        assert_eq!(jobs.ancestor(&other), &other);
     }
 
     #[test]

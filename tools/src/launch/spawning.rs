@@ -19,7 +19,8 @@ impl Running {
     /// Serves a spawn request, now or when its turn has come.
     pub(super) fn spawn(&mut self, request: spawn::Request, pmix: &Pmix) {
         let (parent, made) = (request.parent.clone(), request.made);
-        if let Some(request) = self.spawns.come(&parent, request, made, Instant::now()) {
+        let ancestor = self.jobs.ancestor(&parent).clone();
+        if let Some(request) = self.spawns.come(ancestor, parent, request, made, Instant::now()) {
             self.spawn_now(request, pmix);
         }
     }
@@ -43,7 +44,7 @@ impl Running {
         let begin = process::thread_time();
         let result = self.try_spawn(&mut request, pmix);
         let took = process::thread_time().saturating_sub(begin);
-        self.spawns.answered(&request.parent, took, Instant::now());
+        self.spawns.answered(self.jobs.ancestor(&request.parent), took, Instant::now());
         request.done.complete(result);
     }
 

@@ -12,6 +12,10 @@ use instanton::internal::stock::SERVED;
 pub const SUCCESS: c_int = 0;
 /// Something has failed.
 pub const ERROR: c_int = -1;
+/// There is none.
+pub const NOT_FOUND: c_int = -46;
+/// Another module may do it.
+pub const TAKE_NEXT: c_int = -1366;
 /// This is not for me.
 pub const NOT_SUPPORTED: c_int = -47;
 
@@ -58,8 +62,10 @@ const _: () = {
     assert!(size_of::<DataBuffer>() == 40 && offset_of!(DataBuffer, used) == 32);
 };
 
-/// A function of a module that is only handed on.
-pub type Any = Option<unsafe extern "C" fn()>;
+/// A function of a module, whatever it takes.
+pub type Function = unsafe extern "C" fn();
+/// One that is only handed on.
+pub type Any = Option<Function>;
 /// A host's object that is only handed on.
 pub type Object = *mut c_void;
 
@@ -103,9 +109,12 @@ unsafe impl Sync for Module {}
 // SAFETY: as above.
 unsafe impl Send for Module {}
 
-/// A key of a process is gone.
+/// Functions of 7.0: a client is told of a job, a key is looked up, a key of a process is gone, and the host has more
+/// to say of a job that it has registered.
+pub type StoreJobInfo = unsafe extern "C" fn(*const c_char, Object) -> c_int;
+pub type Fetch =
+    unsafe extern "C" fn(Object, *const Proc, u8, bool, *const c_char, *const Info, usize, u32, Object) -> c_int;
 pub type DeleteKey = unsafe extern "C" fn(*const Proc, *const c_char) -> c_int;
-/// The host has more to say of a job that it has registered.
 pub type AddJobData = unsafe extern "C" fn(*const c_char, *const Info, usize) -> c_int;
 
 /// Asks a plug-in for its module, and how much it wants to be taken.
@@ -152,6 +161,24 @@ pub struct Class {
     pub size: usize,
 }
 
+/// Lists of entries by which a module answers.
+#[derive(Clone, Copy)]
+pub struct Answers {
+    pub list: Class,
+    /// Offset in a list of the entry that is none, which follows the last one and comes before the first.
+    pub sentinel: usize,
+    /// Offset in a list of the number of its entries.
+    pub count: usize,
+    /// Offsets in an entry of those beside it.
+    pub next: usize,
+    pub previous: usize,
+    /// Offset in an object of the number of its owners.
+    pub references: usize,
+    /// Offsets in the description of a class of its functions that make and unmake an object, NULL behind the last.
+    pub construct: usize,
+    pub destruct: usize,
+}
+
 /// Offsets in the objects of a release.
 #[derive(Clone, Copy)]
 pub struct Layout {
@@ -189,6 +216,10 @@ pub struct Layout {
     pub delete_key: Option<usize>,
     pub add_job_data: Option<usize>,
     pub for_all: &'static [usize],
+    /// Offset of the number of its release in a peer, where peers on the release have the plug-in read for them.
+    pub peer_release: Option<usize>,
+    /// How a module answers on the thread that asks, where the release lets it.
+    pub answers: Option<Answers>,
     /// Sizes of the component and of the module that plug-ins of the release have.
     pub component: usize,
     pub module: usize,
@@ -221,6 +252,8 @@ const V4_2: Layout = Layout {
     delete_key: None,
     add_job_data: None,
     for_all: &[],
+    peer_release: None,
+    answers: None,
     component: 264,
     module: 136,
 };
@@ -275,6 +308,17 @@ const V7_0: Layout = Layout {
     add_job_data: Some(10),
     // Sessions that come and go.
     for_all: &[6, 7],
+    peer_release: Some(96 + 4),
+    answers: Some(Answers {
+        list: Class { symbol: "pmix_list_t_class", size: 168 },
+        sentinel: 72,
+        count: 160,
+        next: 72,
+        previous: 80,
+        references: 8,
+        construct: 40,
+        destruct: 48,
+    }),
     component: 224,
     module: 200,
     ..V4_2

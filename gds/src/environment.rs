@@ -1,10 +1,24 @@
 //! The environment of a process that the host is about to start: a C array of texts, which the host grows by `realloc`.
 use std::ffi::{CStr, CString, c_char};
 
+use instanton::data::{Nspace, Proc, Rank};
 use instanton::internal::upstream::node;
 
 /// The host's variable with its own address, in the encoding that every process of ours speaks.
 const SERVER: &[u8] = b"PMIX_SERVER_URI41=";
+
+/// The address of this process's server, if it was started by one.
+pub fn server() -> Option<String> {
+    let name = std::str::from_utf8(SERVER.strip_suffix(b"=").unwrap_or(SERVER)).ok()?;
+    std::env::var(name).ok()
+}
+
+/// The name that this process was started with.
+pub fn process() -> Option<Proc> {
+    let nspace = std::env::var("PMIX_NAMESPACE").ok().and_then(|name| Nspace::new(name).ok())?;
+    let rank = std::env::var("PMIX_RANK").ok()?.parse().ok()?;
+    Some(Proc::new(nspace, Rank(rank))).filter(|proc| proc.rank.is_process())
+}
 
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;

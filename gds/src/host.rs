@@ -4,6 +4,7 @@
 //! only if it lies in the very object that called. What is found is held against the [`Layout`] of the release: names,
 //! sizes of symbols, sizes of objects. The rest is proved when there are objects to look at ([`proof`](crate::proof)).
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -14,6 +15,8 @@ use crate::memory;
 type Pack = unsafe extern "C" fn(*const crate::abi::Proc, *mut DataBuffer, *const c_void, i32, u16) -> c_int;
 /// Type of a value, in packs.
 const VALUE: u16 = 21;
+/// Most functions that make an object: one for each class that it is of.
+const MOST_FUNCTIONS: usize = 8;
 /// Asks for the symbol's entry in the symbol table.
 const SYMBOL_ENTRY: c_int = 1;
 
@@ -43,6 +46,8 @@ pub struct Host {
     pub namespace: usize,
     pub peer: usize,
     pub rank: usize,
+    /// The class of lists, where the layout has any.
+    pub list: usize,
     pub globals: usize,
     /// The store to which everything is passed on: where it is, and its functions.
     pub module: usize,
@@ -150,6 +155,7 @@ impl Host {
             namespace: class(layout.namespace)?,
             peer: class(layout.peer)?,
             rank: class(layout.rank)?,
+            list: layout.answers.map_or(Ok(0), |answers| class(answers.list))?,
             globals: library.variable("pmix_globals", layout.globals)?,
             module,
             functions,
@@ -161,6 +167,54 @@ impl Host {
     /// Returns whether an address of a call lies in this library.
     pub fn is_of(&self, caller: *const c_void) -> bool {
         object_of(caller).is_some_and(|info| info.dli_fbase as usize == self.base)
+    }
+
+    /// Makes an object of a class of memory that is zeros.
+    ///
+    /// # Errors
+    /// The class is not what it is taken for; nothing is called then.
+    ///
+    /// # Safety
+    /// The memory is as large as objects of the class are.
+    pub unsafe fn construct(&self, class: usize, object: usize) -> io::Result<()> {
+        let Some(answers) = self.layout.answers else { return Err(io::ErrorKind::Unsupported.into()) };
+        // SAFETY: memory for an object, as promised by the caller.
+        unsafe {
+            ((object + self.layout.object_class) as *mut usize).write(class);
+            ((object + answers.references) as *mut u32).write(1);
+            self.call_each(class + answers.construct, object)
+        }
+    }
+
+    /// Frees an entry of the host that nobody else has.
+    ///
+    /// # Safety
+    /// It is one, in memory of libc's.
+    pub unsafe fn release(&self, entry: usize) {
+        let Some(answers) = self.layout.answers else { return };
+        // SAFETY: as promised by the caller.
+        if unsafe { self.call_each(self.value_entry + answers.destruct, entry) }.is_ok() {
+            // SAFETY: as promised by the caller.
+            unsafe { libc::free(entry as *mut c_void) };
+        }
+    }
+
+    /// Calls the functions of a list, which ends with NULL, with an object.
+    ///
+    /// # Safety
+    /// The object is one that the host's functions of its class take.
+    unsafe fn call_each(&self, list: usize, object: usize) -> io::Result<()> {
+        let first = memory::pointer(list)?;
+        let all = (0..MOST_FUNCTIONS).map(|at| memory::pointer(first + 8 * at));
+        let all = all.take_while(|function| !matches!(function, Ok(0))).collect::<io::Result<Vec<_>>>()?;
+        if all.len() == MOST_FUNCTIONS || !all.iter().all(|function| self.is_of(*function as *const c_void)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a class has functions of others"));
+        }
+        for function in all {
+            // SAFETY: a function of the host's, which takes an object of the class.
+            unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(usize)>(function)(object) };
+        }
+        Ok(())
     }
 
     /// Packs a value of the host, so that nobody else has to know what it is made of.

@@ -9,12 +9,16 @@
 //! ask for this plug-in by name gets anything to do with it. So a process that cannot use the segments loses nothing,
 //! and neither does the host when the plug-in gives up. It costs the memory of what is kept twice on the server's side.
 //!
+//! In processes on a host's library that asks its module on the thread of its caller, the plug-in is a reader itself
+//! (`client`).
+//!
 //! A crash of the server is the worst that can happen, hence: releases are served by their exact name (`abi`); the
 //! library that has called is looked at, and no other (`host`); its objects are read by the kernel, and count if they
 //! prove to be what they are taken for (`proof`); panics end at the module's functions (`module`).
 //!
 //! When the server dies, its segments go on being read, and go with their last reader.
 mod abi;
+mod client;
 mod environment;
 mod host;
 mod keeper;

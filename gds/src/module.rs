@@ -11,15 +11,19 @@ use instanton::data::{Key, Nspace, Proc, Rank};
 use instanton::internal::upstream::{node, told};
 use instanton::trace;
 
-use crate::abi::{self, AddJobData, DeleteKey, ERROR, Info, Layout, Module, NOT_SUPPORTED, Object, SUCCESS, Value};
+use crate::abi::{
+    self, AddJobData, DeleteKey, ERROR, Fetch, Function, Info, Layout, Module, NOT_FOUND, NOT_SUPPORTED, Object,
+    SUCCESS, StoreJobInfo, TAKE_NEXT, Value,
+};
+use crate::client::{self, Asked};
 use crate::host::Host;
 use crate::keeper::Keeper;
 use crate::{environment, memory, proof};
 
 /// Priority among modules for peers that name none: last of all.
 const PRIORITY: c_int = 1;
-/// Priority for a peer that has asked for this one.
-const ASKED: c_int = 100;
+/// Priority for a peer that has asked for this one: more than that of a host's module that is named beside it.
+const ASKED: c_int = 101;
 /// Key by which a peer names its module, and the type of a text.
 const NAMED: &[u8] = b"pmix.gds.mod";
 const TEXT: u16 = 3;
@@ -112,19 +116,30 @@ fn filled(theirs: &Module, layout: &Layout) -> Module {
     layout.for_all.iter().for_each(|at| rest[*at] = None);
     if let Some(at) = layout.delete_key {
         // SAFETY: the host calls it by the type that it has here, in the place that it has in this release.
-        rest[at] = Some(unsafe { std::mem::transmute::<DeleteKey, unsafe extern "C" fn()>(delete_key) });
+        rest[at] = Some(unsafe { std::mem::transmute::<DeleteKey, Function>(delete_key) });
     }
     if let Some(at) = layout.add_job_data {
         // SAFETY: as above.
-        rest[at] = Some(unsafe { std::mem::transmute::<AddJobData, unsafe extern "C" fn()>(add_job_data) });
+        rest[at] = Some(unsafe { std::mem::transmute::<AddJobData, Function>(add_job_data) });
+    }
+    let (mut store_job_info, mut fetch) = (theirs.store_job_info, theirs.fetch);
+    if layout.answers.is_some() {
+        // SAFETY: as above.
+        unsafe {
+            store_job_info = store_job_info.map(|_| std::mem::transmute::<StoreJobInfo, Function>(told));
+            fetch = fetch.map(|_| std::mem::transmute::<Fetch, Function>(answered));
+        }
     }
     Module {
         name: c"instanton".as_ptr(),
+        is_threadsafe: layout.answers.is_some(),
         init: Some(init),
         finalize: Some(finalize),
         assign_module: Some(assign_module),
         register_job_info: Some(register_job_info),
+        store_job_info,
         store: Some(store),
+        fetch,
         setup_fork: Some(setup_fork),
         add_nspace: Some(add_nspace),
         del_nspace: Some(del_nspace),
@@ -138,6 +153,7 @@ unsafe extern "C" fn init(_: *const Info, _: usize) -> c_int {
 }
 
 unsafe extern "C" fn finalize() {
+    look(client::end);
     look(|| {
         let last = std::mem::replace(&mut *kept(), Kept::Nothing);
         // The lock is not held while the thread is waited for.
@@ -145,10 +161,17 @@ unsafe extern "C" fn finalize() {
     });
 }
 
-/// A peer that names this module alone gets it; whoever names several, or none, gets one of the host's.
+/// A peer that names this module alone gets it; whoever names several, or none, gets one of the host's. So does the
+/// server that has started this process, if its Gets can be answered from segments.
 unsafe extern "C" fn assign_module(info: *const Info, count: usize, priority: *mut c_int) -> c_int {
     let mut is_named = false;
-    look(|| is_named = (0..count).any(|at| names_this(info.wrapping_add(at))));
+    look(|| {
+        let names = (0..count).rev().find_map(|at| named_in(info.wrapping_add(at))).unwrap_or_default();
+        let answers = HOST.get().is_some_and(|(host, _)| host.layout.answers.is_some());
+        let mut listed = names.split(|byte| *byte == b',');
+        is_named = names == node::MODULE.as_bytes()
+            || answers && listed.any(|name| name == node::MODULE.as_bytes()) && client::is_offered();
+    });
     if !is_named || priority.is_null() {
         return NOT_SUPPORTED;
     }
@@ -157,14 +180,16 @@ unsafe extern "C" fn assign_module(info: *const Info, count: usize, priority: *m
     SUCCESS
 }
 
-fn names_this(info: *const Info) -> bool {
+/// The names of modules in an attribute that has such.
+fn named_in(info: *const Info) -> Option<Vec<u8>> {
     let mut bytes = [0; size_of::<Info>()];
-    if memory::read(info as usize, &mut bytes).is_err() || bytes[..NAMED.len()] != *NAMED || bytes[NAMED.len()] != 0 {
-        return false;
+    memory::read(info as usize, &mut bytes).ok()?;
+    if bytes[..NAMED.len()] != *NAMED || bytes[NAMED.len()] != 0 {
+        return None;
     }
     let value = &bytes[520..];
     let text = value[8..16].try_into().map_or(0, u64::from_le_bytes);
-    value[..2] == TEXT.to_le_bytes() && memory::text(text as usize).is_ok_and(|name| name == node::MODULE.as_bytes())
+    memory::text(text as usize).ok().filter(|_| value[..2] == TEXT.to_le_bytes())
 }
 
 /// The host registers a job: the first time, it is proved to be what it is taken for.
@@ -223,7 +248,7 @@ unsafe extern "C" fn register_job_info(peer: Object, reply: Object) -> c_int {
     let (mut asker, mut is_kept) = (None, false);
     with(|host, keeper| match proof::peer(host, peer as usize) {
         Ok(found) => {
-            is_kept = keeper.is_kept(&found.proc, found.user);
+            is_kept = keeper.is_kept(&found.proc, found.user) && !found.is_plugged;
             asker = Some(found.proc);
         }
         Err(error) => trace!("a peer is not known: {error}"),
@@ -247,6 +272,56 @@ unsafe extern "C" fn register_job_info(peer: Object, reply: Object) -> c_int {
         });
     }
     status
+}
+
+/// A client of the host is told of a job.
+unsafe extern "C" fn told(nspace: *const c_char, buffer: Object) -> c_int {
+    let mut can_go_on = true;
+    look(|| can_go_on = memory::text(nspace as usize).is_ok_and(|nspace| client::told(&nspace)));
+    if !can_go_on {
+        return TAKE_NEXT;
+    }
+    let Some((host, _)) = HOST.get() else { return ERROR };
+    let Some(pass_on) = host.functions.store_job_info else { return ERROR };
+    // SAFETY: the host's function has this type, and is called with what the host has called this one with.
+    let status = unsafe { std::mem::transmute::<Function, StoreJobInfo>(pass_on)(nspace, buffer) };
+    look(|| {
+        let Some((answers, fetch)) = host.layout.answers.as_ref().zip(host.functions.fetch) else { return };
+        let Ok(nspace) = memory::text(nspace as usize) else { return };
+        // SAFETY: the host's function has this type.
+        unsafe { client::prove(host, answers, std::mem::transmute::<Function, Fetch>(fetch), &nspace) };
+    });
+    status
+}
+
+/// A key is looked up: by a client of the host, on any of its threads, or by a server.
+unsafe extern "C" fn answered(
+    peer: Object,
+    proc: *const abi::Proc,
+    scope: u8,
+    copy: bool,
+    key: *const c_char,
+    info: *const Info,
+    count: usize,
+    realm: u32,
+    list: Object,
+) -> c_int {
+    let Some((host, _)) = HOST.get() else { return ERROR };
+    let (Some(pass_on), Some(answers)) = (host.functions.fetch, &host.layout.answers) else { return ERROR };
+    let asked = Asked { proc, scope, key, info, count, realm, list: list as usize };
+    let mut is_answered = false;
+    // SAFETY: the host asks.
+    look(|| is_answered = unsafe { client::answer(host, answers, &asked) });
+    if is_answered {
+        return SUCCESS;
+    }
+    if !client::may_pass_on() {
+        return NOT_FOUND;
+    }
+    // SAFETY: the host's function has this type, and is called with what the host has called this one with.
+    let pass_on = unsafe { std::mem::transmute::<Function, Fetch>(pass_on) };
+    // SAFETY: as above.
+    unsafe { pass_on(peer, proc, scope, copy, key, info, count, realm, list) }
 }
 
 /// A process has committed a value.

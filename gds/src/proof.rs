@@ -8,9 +8,13 @@ use std::io;
 
 use instanton::data::{Nspace, Proc, Rank};
 
-use crate::abi;
+use crate::abi::{self, Answers};
 use crate::host::Host;
 use crate::memory::{number, pointer, read, text};
+
+/// First release that lets a module answer on the thread that asks. Processes on this project's library say that they
+/// are of an earlier one.
+const FIRST_WITH_ANSWERS: u32 = 7;
 
 /// Most bytes of a message of the host.
 const LARGEST: usize = 256 << 20;
@@ -20,6 +24,8 @@ pub struct Peer {
     pub proc: Proc,
     /// The user that it was registered with.
     pub user: u32,
+    /// It has the plug-in on its own side, and is told by the host as ever.
+    pub is_plugged: bool,
 }
 
 fn wrong(what: &str) -> io::Error {
@@ -78,7 +84,9 @@ pub fn of_server(host: &Host) -> io::Result<Proc> {
 /// Says what it is not.
 pub fn peer(host: &Host, peer: usize) -> io::Result<Peer> {
     let (proc, _, rank) = name(host, peer)?;
-    Ok(Peer { proc, user: number(rank + host.layout.rank_user)? })
+    let release = host.layout.peer_release.map_or(Ok(0), |at| number(peer + at))? & 0xff;
+    let is_plugged = release >= FIRST_WITH_ANSWERS;
+    Ok(Peer { proc, user: number(rank + host.layout.rank_user)?, is_plugged })
 }
 
 /// The bytes in a buffer.
@@ -95,6 +103,47 @@ pub fn bytes(host: &Host, buffer: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     read(base, &mut bytes)?;
     Ok(bytes)
+}
+
+/// Has the host make an empty list of memory that is zeros, and proves that it is one.
+///
+/// # Errors
+/// Says what it is not.
+pub fn list(host: &Host, answers: &Answers, list: usize) -> io::Result<()> {
+    // SAFETY: as much memory as an object of the class has.
+    unsafe { host.construct(host.list, list) }?;
+    let end = list + answers.sentinel;
+    let links = [end + answers.next, end + answers.previous, list + answers.count];
+    match links.into_iter().map(pointer).collect::<io::Result<Vec<_>>>()? == [end, end, 0] {
+        true => Ok(()),
+        false => Err(wrong("an empty list")),
+    }
+}
+
+/// Proves that an answer of the host is a list with one entry, for a key: after that, others can be made like it. Returns
+/// the entry.
+///
+/// # Errors
+/// Says what it is not.
+pub fn answer(host: &Host, answers: &Answers, list: usize, key: &[u8]) -> io::Result<usize> {
+    let end = list + answers.sentinel;
+    let only = pointer(end + answers.next)?;
+    let (named, _) = entry(host, only)?;
+    let links = [end + answers.previous, only + answers.next, only + answers.previous];
+    let links = links.into_iter().map(pointer).collect::<io::Result<Vec<_>>>()?;
+    if pointer(list + answers.count)? != 1 || links != [only, end, end] || named != key {
+        return Err(wrong("a list of one entry"));
+    }
+    // An entry that has one owner, and lies where libc has allocated it.
+    let mut head = vec![0; answers.next];
+    read(only, &mut head)?;
+    let mut expected = vec![0; answers.next];
+    expected[host.layout.object_class..][..8].copy_from_slice(&host.value_entry.to_le_bytes());
+    expected[answers.references] = 1;
+    match head == expected {
+        true => Ok(only),
+        false => Err(wrong("the head of an entry")),
+    }
 }
 
 /// The key and the address of the value of an entry.

@@ -11,6 +11,7 @@ unsafe extern "C" {
 }
 
 type Ask = unsafe extern "C" fn(usize, *mut *mut c_void) -> c_int;
+type Gets = unsafe extern "C" fn(*mut c_void, *mut [c_int; 4]) -> c_int;
 type Run = unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int;
 
 /// Compiles a host and loads it, for the whole life of the process.
@@ -120,6 +121,45 @@ fn expect_of_each_release(test: &str, macros: &[&str], variables: c_int) {
 #[test]
 fn a_library_that_is_as_it_says_is_served() {
     expect_of_each_release("a_library_that_is_as_it_says_is_served", &[], 2);
+}
+
+/// What a process finds of a key that the segments have, twice and on another thread, and there of another key.
+fn found(test: &str, macros: &[&str]) -> [c_int; 4] {
+    let host = host(test, &[&["-DLATEST"], macros].concat());
+    let module = ask(host).expect("it is served");
+    let mut found = [0; 4];
+    // SAFETY: the type is that of host.c.
+    unsafe {
+        let gets: Gets = std::mem::transmute(function(host, c"gets"));
+        assert_eq!(gets(module, &raw mut found), 0);
+    }
+    found
+}
+
+/// The library's own answer, that of the segments, and none.
+const OWN: c_int = 77;
+const KEPT: c_int = 5;
+const NONE: c_int = -46;
+
+#[test]
+fn a_process_of_the_latest_release_is_answered_from_segments() {
+    if in_a_process("a_process_of_the_latest_release_is_answered_from_segments", &[]) {
+        assert_eq!(found("answers", &[]), [KEPT, KEPT, KEPT, NONE]);
+    }
+}
+
+#[test]
+fn a_library_whose_answers_are_something_else_gives_them_alone() {
+    if in_a_process("a_library_whose_answers_are_something_else_gives_them_alone", &[]) {
+        assert_eq!(found("other_answers", &["-DOWNERS=2"]), [OWN, OWN, NONE, NONE]);
+    }
+}
+
+#[test]
+fn a_library_whose_lists_are_made_by_others_makes_none() {
+    if in_a_process("a_library_whose_lists_are_made_by_others_makes_none", &[]) {
+        assert_eq!(found("other_lists", &["-DMAKES=abort"]), [OWN, OWN, NONE, NONE]);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 /* Does COUNT Gets of job, node, process and peer keys between two marks that a system call tracer can see:
- *   strace -f -o FILE quiet_gets COUNT
- * Whatever else FILE shows between "gets begin" and "gets end", a Get has called.  */
+ *   strace -f -o FILE quiet_gets COUNT [plain]
+ * Whatever else FILE shows between "gets begin" and "gets end", a Get has called.  Plain ones ask for nothing
+ * that a library looks up for a node.  */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 static pmix_proc_t me, everyone, peer;
+static int is_plain;
 
 static void must(pmix_status_t status, const char *what) {
   if (status == PMIX_SUCCESS) return;
@@ -29,9 +31,9 @@ static void fence(void) {
 
 static void get_one_of_each(void) {
   get(&everyone, PMIX_JOB_SIZE);
-  get(&everyone, PMIX_LOCAL_PEERS);
+  get(&everyone, is_plain ? PMIX_MAX_PROCS : PMIX_LOCAL_PEERS);
   get(&me, PMIX_LOCAL_RANK);
-  get(&peer, PMIX_HOSTNAME);
+  get(&peer, is_plain ? PMIX_LOCAL_RANK : PMIX_HOSTNAME);
   get(&peer, "endpoint");
 }
 
@@ -43,6 +45,7 @@ static void mark(const char *text) {
 int main(int argc, char **argv) {
   long count = argc > 1 ? atol(argv[1]) : 10000;
   pmix_value_t *value, endpoint;
+  is_plain = argc > 2;
   must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
   PMIX_PROC_LOAD(&everyone, me.nspace, PMIX_RANK_WILDCARD);
   must(PMIx_Get(&everyone, PMIX_JOB_SIZE, NULL, 0, &value), PMIX_JOB_SIZE);

@@ -60,6 +60,7 @@ fn writer() {
                 post(&mut writer, 0, "card", "three");
             }
             "replace" => writer.replace_info(job("third")).unwrap(),
+            "rush" => rush(&mut writer),
             "release" => {
                 post(&mut writer, 1, "late", 1u32);
                 writer.release();
@@ -67,6 +68,23 @@ fn writer() {
             _ => break,
         }
         say(&line);
+    }
+}
+
+/// Two keys of each rank, changed together as fast as can be; a line now and then says that it goes on.
+fn rush(writer: &mut JobWriter) {
+    for round in 0u64.. {
+        for rank in 0..2u32 {
+            let len = (round * 7919 % 60_000) as usize;
+            let entries = [("a", Value::Uint64(round)), ("b", Value::from(vec![round as u8; len]))];
+            let entries = entries.map(|(key, value)| Posted::new(Scope::GLOBAL, Key::new(key).unwrap(), value));
+            writer.update(Rank(rank), &entries).unwrap();
+        }
+        if round % 16 == 0 {
+            writer.replace_info(job(&round.to_string())).unwrap();
+            println!("\nround");
+            std::io::stdout().flush().unwrap();
+        }
     }
 }
 
@@ -206,6 +224,31 @@ fn a_file_that_is_cut_is_an_error_and_nobody_is_killed() {
 }
 
 #[test]
+fn a_writer_that_is_killed_at_any_moment_leaves_whole_records() {
+    let folder = Folder::new("rush");
+    let path = folder.0.join("job@1");
+    for seed in 0..24u32 {
+        let mut writer = Writer::start(&path, &[]);
+        writeln!(writer.0.stdin.as_ref().unwrap(), "rush").unwrap();
+        (0..=seed).for_each(|_| writer.hears("round"));
+        writer.kill();
+        let reader = read(&path).unwrap();
+        reader.verify().unwrap();
+        let site = reader.get(&Question::new(Rank::WILDCARD, "site")).unwrap();
+        let site: u64 = std::str::from_utf8(site.as_text().unwrap().as_bytes()).unwrap().parse().unwrap();
+        for rank in (0..2).map(Rank) {
+            let get = |key| reader.get(&Question::new(rank, key)).unwrap();
+            let Value::Uint64(round) = get("a") else { panic!("no number") };
+            assert!((site..=site + 16).contains(&round), "{round} with the information of round {site}");
+            let bytes = get("b");
+            let bytes = bytes.as_bytes().unwrap();
+            assert_eq!(bytes.len() as u64, round * 7919 % 60_000);
+            assert!(bytes.iter().all(|byte| *byte == round as u8), "two rounds in one value");
+        }
+    }
+}
+
+#[test]
 fn links_and_files_of_others_are_refused() {
     let folder = Folder::new("foreign");
     let path = folder.0.join("job@1");
@@ -232,6 +275,15 @@ fn links_and_files_of_others_are_refused() {
     }
     assert!(matches!(Claim::new("/", Readers::User), Err(NameError::Path { .. })));
     assert!(matches!(Claim::new(folder.0.join("no/where"), Readers::User), Err(NameError::System { .. })));
+    for (file, other) in [("notes", "notes"), ("job", "job")] {
+        let occupied = folder.0.join("occupied");
+        fs::create_dir(&occupied).unwrap();
+        File::create(occupied.join(file)).unwrap();
+        let refused = Claim::new(&occupied, Readers::User);
+        assert!(matches!(&refused, Err(NameError::Occupied { name, .. }) if name == other), "{refused:?}");
+        assert_eq!(files(&occupied), [file]);
+        fs::remove_dir_all(occupied).unwrap();
+    }
     File::create(folder.0.join("file")).unwrap();
     assert!(matches!(Claim::new(folder.0.join("file"), Readers::User), Err(NameError::Kind { .. })));
 

@@ -47,6 +47,16 @@ impl MappedSegment {
         Self::check(Arc::new(mapping))
     }
 
+    /// Copies a segment from a file, for whoever trusts nobody: nothing stays mapped, and where the file is shortened
+    /// meanwhile, that is an error.
+    ///
+    /// # Errors
+    /// As [`map`](Self::map).
+    #[cfg(feature = "named-segments")]
+    pub fn copy(file: &std::fs::File) -> Result<Self, AttachError> {
+        Self::check(Arc::new(Mapping::copy_of(file)?))
+    }
+
     pub(super) fn check(mapping: Arc<Mapping>) -> Result<Self, AttachError> {
         let header = Header::read(&mapping.words())?;
         let id = match header.kind {
@@ -90,9 +100,6 @@ pub(super) const NOWHERE: Places = Places;
 #[cfg(feature = "named-segments")]
 pub(super) const NOWHERE: Places = None;
 
-/// A segment that was made, and the descriptor that readers get.
-type Made = Result<(Mapping, OwnedFd, Place), MemoryError>;
-
 /// Longest name that the kernel takes for a memfd.
 const LONGEST_LABEL: usize = 249;
 
@@ -116,46 +123,27 @@ impl Label {
         }
     }
 
-    /// Makes a segment that its writer goes on to write.
-    #[inline]
-    #[cfg_attr(not(feature = "named-segments"), expect(unused_variables, reason = "memory has no number"))]
-    fn segment(&self, number: u64, len: u64) -> Made {
-        #[cfg(feature = "named-segments")]
-        if let Some((place, kind)) = &self.file {
-            let (writable, fd, file) = place.create(kind, number).map_err(refused(len))?;
-            return Ok((memory::segment_in(writable, len)?, fd, Some(file)));
-        }
-        let (mapping, fd) = memory::segment(&self.name, len)?;
-        Ok((mapping, fd, Place::default()))
+    /// Makes the file of a segment, where it is one.
+    #[cfg(feature = "named-segments")]
+    fn file(&self, number: u64) -> Result<Option<super::named::NewFile>, WriteError> {
+        let made = self.file.as_ref().map(|(place, kind)| place.create(kind, number));
+        made.transpose().map_err(|error| WriteError::Memory(Box::new(error)))
     }
-
-    /// Makes a segment with words that change no more.
-    #[inline]
-    #[cfg_attr(not(feature = "named-segments"), expect(unused_variables, reason = "memory has no number"))]
-    fn written(&self, number: u64, len: u64, words: Built<Scratch<u64>>) -> Made {
-        #[cfg(feature = "named-segments")]
-        if let Some((place, kind)) = &self.file {
-            let (writable, fd, file) = place.create(kind, number).map_err(refused(len))?;
-            let (mapping, fd) = memory::frozen_segment_in(writable, fd, len, |write| words.write(write))?;
-            return Ok((mapping, fd, Some(file)));
-        }
-        let (mapping, fd) = memory::frozen_segment(&self.name, len, |write| words.write(write))?;
-        Ok((mapping, fd, Place::default()))
-    }
-}
-
-#[cfg(feature = "named-segments")]
-fn refused(len: u64) -> impl Fn(std::io::Error) -> MemoryError {
-    move |error| MemoryError::System { call: "openat", len, error }
 }
 
 /// Memory comes in pages.
 const PAGE: u64 = 4096;
 
+#[cfg_attr(not(feature = "named-segments"), expect(unused_variables, reason = "memory has no number"))]
 impl OwnSegment {
     /// Makes a segment; its number tells it from others of its kind.
     pub(super) fn create(label: &Label, number: u64, len: u64, budget: &Budget) -> Result<Self, WriteError> {
-        Self::made(len, budget, || label.segment(number, len))
+        #[cfg(feature = "named-segments")]
+        if let Some(new) = label.file(number)? {
+            let made = || memory::segment_in(new.writable, len).map(|mapping| (mapping, new.readable));
+            return Ok(Self { _file: Some(new.file), ..Self::made(len, budget, made)? });
+        }
+        Self::made(len, budget, || memory::segment(&label.name, len))
     }
 
     /// Makes a segment that has these words and changes no more.
@@ -166,14 +154,24 @@ impl OwnSegment {
         budget: &Budget,
     ) -> Result<Self, WriteError> {
         let len = words.len() as u64 * 8;
-        Self::made(len, budget, || label.written(number, len, words))
+        #[cfg(feature = "named-segments")]
+        if let Some(new) = label.file(number)? {
+            let write = |write: &mut dyn FnMut(&[u64]) -> _| words.write(write);
+            let made = || memory::frozen_segment_in(new.writable, new.readable, len, write);
+            return Ok(Self { _file: Some(new.file), ..Self::made(len, budget, made)? });
+        }
+        Self::made(len, budget, || memory::frozen_segment(&label.name, len, |write| words.write(write)))
     }
 
-    fn made(len: u64, budget: &Budget, make: impl FnOnce() -> Made) -> Result<Self, WriteError> {
+    fn made(
+        len: u64,
+        budget: &Budget,
+        make: impl FnOnce() -> Result<(Mapping, OwnedFd), MemoryError>,
+    ) -> Result<Self, WriteError> {
         let bytes = len.next_multiple_of(PAGE);
         let charge = budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))?;
-        let (mapping, fd, file) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
-        Ok(Self { mapping: Arc::new(mapping), fd, _charge: charge, _file: file })
+        let (mapping, fd) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
+        Ok(Self { mapping: Arc::new(mapping), fd, _charge: charge, _file: Place::default() })
     }
 
     pub(super) fn len(&self) -> u64 {

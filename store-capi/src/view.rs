@@ -90,7 +90,7 @@ fn remote_miss(miss: RemoteMiss) -> Code {
 /// An error about a name.
 pub fn named(error: NameError) -> Code {
     let status = match &error {
-        NameError::Path { .. } => Status::ERR_BAD_PARAM,
+        NameError::Path { .. } | NameError::Occupied { .. } => Status::ERR_BAD_PARAM,
         NameError::Absent { .. } | NameError::Dead { .. } => Status::ERR_LOST_CONNECTION,
         NameError::Alive { .. } => Status::ERR_RESOURCE_BUSY,
         NameError::Foreign { .. } | NameError::Writable { .. } | NameError::Kind { .. } => Status::ERR_NO_PERMISSIONS,

@@ -155,3 +155,40 @@ fn what_is_not_there_is_said_in_one_line() {
         assert!(text(&output).contains(line) && text(&output).lines().count() == 1, "{}", text(&output));
     }
 }
+
+#[test]
+fn named_segments_are_read_by_their_path_also_when_their_writer_is_gone() {
+    use instanton::data::{Key, Nspace, Posted, Rank, Scope};
+    use instanton::store::named::{Claim, Readers};
+    use instanton::store::{JobInfo, JobWriter, Limits};
+    let folder = std::env::temp_dir().join(format!("instanton-inspect-{}", std::process::id()));
+    let (path, left) = (folder.join("alive"), folder.join("left"));
+    std::fs::create_dir_all(&left).unwrap();
+    let nspace = Nspace::new("embedded@1").unwrap();
+    let info = JobInfo::from_infos(&nspace, 2, &[], "here").unwrap();
+    let claim = Claim::new(&path, Readers::User).unwrap();
+    let mut writer =
+        JobWriter::create_named(&nspace, info, &Limits::default(), claim).map_err(|(error, _)| error).unwrap();
+    writer.update(Rank(1), &[Posted::new(Scope::GLOBAL, Key::new("my.key").unwrap(), "of rank 1")]).unwrap();
+    // The same files, without a writer.
+    for name in ["job", "info.1", "modex.1"] {
+        std::fs::copy(path.join(name), left.join(name)).unwrap();
+    }
+    for (path, lives) in [(&path, true), (&left, false)] {
+        let jobs = report(&[path.to_str().unwrap(), "--key", "my.key"]);
+        let found = &jobs[0];
+        assert_eq!((&found["namespace"], &found["lives"]), (&"embedded@1".into(), &lives.into()), "{found}");
+        assert_eq!((&found["pid"], &found["path"]), (&Value::Null, &path.to_str().unwrap().into()));
+        assert_eq!(found["values"][0]["value"], "\"of rank 1\"", "{found}");
+    }
+    let shown = inspect(&[left.to_str().unwrap()]);
+    assert!(shown.status.success() && text(&shown).contains("whose writer is gone"), "{}", text(&shown));
+
+    // A file that is cut is damage, and not the end of the command.
+    File::options().write(true).open(left.join("modex.1")).unwrap().set_len(128).unwrap();
+    let shown = inspect(&[left.to_str().unwrap()]);
+    assert!(shown.status.code() == Some(1) && text(&shown).contains("DAMAGED"), "{}", text(&shown));
+    assert_eq!(inspect(&[folder.to_str().unwrap()]).status.code(), Some(1));
+    drop(writer);
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -33,14 +33,16 @@ mod mapped;
 mod place;
 mod post_mortem;
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
 use super::error::AttachError;
+use crate::sys::lock::is_locked;
 pub use folder::Owner;
 pub(crate) use mapped::Mapped;
 pub use place::{Claim, Readers};
-pub(in crate::store) use place::{NamedFile, Place};
+pub(in crate::store) use place::{NamedFile, NewFile, Place};
 
 /// File of the lock.
 const LOCK: &str = "lock";
@@ -48,6 +50,14 @@ const LOCK: &str = "lock";
 const JOB: &str = "job";
 /// The same, before there is all that it leads to.
 const NEW: &str = "job.new";
+
+/// Returns whether somebody who may write the job's file (`job` of a name) holds the lock of a writer on it.
+///
+/// # Errors
+/// The kernel's.
+pub fn has_writer(job: &File) -> io::Result<bool> {
+    is_locked(job)
+}
 
 /// File of a segment that is one of several.
 fn numbered(kind: &str, number: u64) -> String {
@@ -101,6 +111,14 @@ pub enum NameError {
     Kind {
         /// The path.
         path: PathBuf,
+    },
+    /// The directory has something else in it, and is left alone.
+    #[error("{} has {name} in it, which no writer has put there", path.display())]
+    Occupied {
+        /// The path.
+        path: PathBuf,
+        /// The thing in it.
+        name: String,
     },
     /// The system refuses.
     #[error("{}: {error}", path.display())]

@@ -1,5 +1,5 @@
 //! The writer's side: a name that is claimed, and the files below it.
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -92,6 +92,7 @@ impl Place {
         };
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let parent = nix::fcntl::open(parent, flags, Mode::empty()).map_err(folder::failed(parent))?;
+        let mut last = NameError::Alive { path: path.to_owned() };
         for _ in 0..TRIES {
             match mkdirat(&parent, name, Mode::S_IRWXU) {
                 Ok(()) | Err(Errno::EEXIST) => {}
@@ -100,6 +101,11 @@ impl Place {
             let Some(folder) = folder::open_directory(&parent, name, path, Owner::User(geteuid().as_raw()))? else {
                 continue;
             };
+            // Or it is just being removed, and not listed as a whole.
+            if let Err(error) = occupied(&folder, path) {
+                last = error;
+                continue;
+            }
             let Some((lock, taken)) = lock(&folder, path)? else { continue };
             // Another writer may have removed both meanwhile: then this is a lock of nothing.
             if !leads_to(&parent, name, &folder) || !leads_to(&folder, LOCK, &taken) {
@@ -112,14 +118,12 @@ impl Place {
             place.clear()?;
             return Ok(place);
         }
-        Err(NameError::Alive { path: path.to_owned() })
+        Err(last)
     }
 
     /// Removes what a dead writer has left.
     fn clear(&self) -> Result<(), NameError> {
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut listed = Dir::openat(&self.folder, ".", flags, Mode::empty()).map_err(folder::failed(&self.path))?;
-        let names: Vec<_> = listed.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
+        let names = listed(&self.folder).map_err(folder::failed(&self.path))?;
         for name in names.iter().filter(|name| is_segment(name.to_bytes())) {
             trace!("what a dead writer has left at {} is removed: {}", self.path.display(), name.to_string_lossy());
             unlinkat(&self.folder, &**name, UnlinkatFlags::NoRemoveDir).map_err(folder::failed(&self.path))?;
@@ -128,19 +132,17 @@ impl Place {
     }
 
     /// Makes the file of a segment, and opens it for its writer and once more for readers.
-    pub(in crate::store) fn create(
-        self: &Arc<Self>,
-        kind: &str,
-        number: u64,
-    ) -> io::Result<(OwnedFd, OwnedFd, NamedFile)> {
+    pub(in crate::store) fn create(self: &Arc<Self>, kind: &str, number: u64) -> Result<NewFile, NameError> {
         let name = if kind == JOB { NEW.to_owned() } else { numbered(kind, number) };
         let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let made = flags | OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
-        let writable = openat(&self.folder, name.as_str(), made, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        let path = self.path.join(&name);
+        let writable = openat(&self.folder, name.as_str(), made, Mode::S_IRUSR | Mode::S_IWUSR);
+        let writable = writable.map_err(folder::failed(&path))?;
         let file = NamedFile { place: self.clone(), name };
-        fchmod(&writable, self.readers.file())?;
-        let readable = openat(&self.folder, file.name.as_str(), flags | OFlag::O_RDONLY, Mode::empty())?;
-        Ok((writable, readable, file))
+        fchmod(&writable, self.readers.file()).map_err(folder::failed(&path))?;
+        let readable = openat(&self.folder, file.name.as_str(), flags | OFlag::O_RDONLY, Mode::empty());
+        Ok(NewFile { writable, readable: readable.map_err(folder::failed(&path))?, file })
     }
 
     /// Lets readers see the job, which is complete, and that its writer lives.
@@ -170,6 +172,15 @@ impl Drop for Place {
     }
 }
 
+/// A file that was made for a segment.
+pub(in crate::store) struct NewFile {
+    /// For its writer, once.
+    pub(in crate::store) writable: OwnedFd,
+    /// For its readers.
+    pub(in crate::store) readable: OwnedFd,
+    pub(in crate::store) file: NamedFile,
+}
+
 /// The file of a segment, for as long as its writer has that.
 pub(in crate::store) struct NamedFile {
     place: Arc<Place>,
@@ -183,6 +194,26 @@ impl Drop for NamedFile {
         }
         self.place.remove(&self.name);
     }
+}
+
+/// The names in a directory.
+fn listed(folder: &OwnedFd) -> nix::Result<Vec<CString>> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut all = Dir::openat(folder, ".", flags, Mode::empty())?;
+    let names = all.iter().flatten().map(|entry| entry.file_name().to_owned());
+    Ok(names.filter(|name| ![&b"."[..], b".."].contains(&name.to_bytes())).collect())
+}
+
+/// Looks whether a directory has something in it that no writer has put there: whoever names one by mistake keeps what
+/// he has. The lock goes last, so what lies there without one is somebody else's, whatever its name.
+fn occupied(folder: &OwnedFd, path: &Path) -> Result<(), NameError> {
+    let names = listed(folder).map_err(folder::failed(path))?;
+    let is_lock = |name: &CString| name.to_bytes() == LOCK.as_bytes();
+    let is_known = names.iter().any(is_lock);
+    let other = names.iter().find(|name| !(is_lock(name) || is_known && is_segment(name.to_bytes())));
+    other.map_or(Ok(()), |name| {
+        Err(NameError::Occupied { path: path.to_owned(), name: name.to_string_lossy().into_owned() })
+    })
 }
 
 /// Locks a directory for its writer. Nothing where the directory is gone.

@@ -3,7 +3,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 
 use instanton_layout::Malformed;
 
@@ -14,7 +13,6 @@ use crate::store::ids::SegmentId;
 use crate::store::read::JobReader;
 use crate::store::segment::MappedSegment;
 use crate::sys::lock::is_locked;
-use crate::sys::memory::Mapping;
 
 /// Times that a look begins again because another job has taken the name.
 const TRIES: usize = 16;
@@ -50,11 +48,11 @@ fn read(folder: &Folder, job: &File) -> Result<JobReader, NameError> {
         let path = folder.path(name);
         move |error| NameError::Attach { path, error }
     };
-    let reader = copied(job).and_then(|part| JobReader::attach(vec![part], None)).map_err(attach(JOB))?;
+    let reader = MappedSegment::copy(job).and_then(|part| JobReader::attach(vec![part], None)).map_err(attach(JOB))?;
     for name in segments(&reader).map_err(attach(JOB))? {
         let gone = || NameError::System { path: folder.path(&name), error: io::ErrorKind::NotFound.into() };
         let file = folder.file(&name)?.ok_or_else(gone)?;
-        copied(&file).and_then(|part| reader.add(part)).map_err(attach(&name))?;
+        MappedSegment::copy(&file).and_then(|part| reader.add(part)).map_err(attach(&name))?;
     }
     Ok(reader)
 }
@@ -70,10 +68,6 @@ pub(super) fn segments(reader: &JobReader) -> Result<impl Iterator<Item = String
     let info = (have.info < generation).then(|| numbered("info", generation));
     let modex = oldest.max(have.modex.saturating_add(1))..=newest;
     Ok(info.into_iter().chain(modex.map(|number| numbered("modex", number.into()))))
-}
-
-fn copied(file: &File) -> Result<MappedSegment, AttachError> {
-    MappedSegment::check(Arc::new(Mapping::copy_of(file)?))
 }
 
 /// Returns whether the name still leads to the same job.

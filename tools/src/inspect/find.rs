@@ -1,10 +1,13 @@
-//! Descriptors of segments in other processes, by the names that servers give them. A name is only a hint: anybody may
-//! give it, and what is behind it is checked when it is read.
+//! Descriptors of segments in other processes, by the names that servers give them, and segments that are files under a
+//! name. A name is only a hint: anybody may give it, and what is behind it is checked when it is read.
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use nix::unistd::Pid;
 
 use crate::doctor::process;
@@ -45,18 +48,27 @@ pub struct Part {
     pub file: Result<File, String>,
 }
 
-/// The parts of a job that one process holds.
+/// The holder of a job's segments.
+#[derive(Clone, Debug)]
+pub enum Holder {
+    /// A process.
+    Process(i32),
+    /// A directory, and whether the writer of the files in it lives, in whatever namespace.
+    Name(PathBuf, bool),
+}
+
+/// The parts of a job that are in one place.
 #[derive(Debug)]
 pub struct Found {
-    /// The namespace, as the names say; of a long one, its beginning.
+    /// The namespace, as the names of memory say; of a long one, its beginning.
     pub nspace: String,
-    /// The process.
-    pub pid: i32,
+    /// The holder.
+    pub holder: Holder,
     /// The parts, by kind.
     pub parts: Vec<Part>,
 }
 
-/// The jobs that are meant: of a namespace, of a process, or all.
+/// The jobs that are meant: of a namespace, of a process, of a path, or all.
 ///
 /// # Errors
 /// A line, where there is none.
@@ -66,6 +78,9 @@ pub fn jobs(target: Option<&str>) -> Result<Vec<Found>, String> {
         let none = "there is no job whose memory you may look at; `instanton ps` shows what runs";
         return if found.is_empty() { Err(none.into()) } else { Ok(found) };
     };
+    if target.contains('/') {
+        return Ok(vec![named_at(Path::new(target)).map_err(|error| format!("{target}: {error}"))?]);
+    }
     if let Ok(pid) = target.parse::<i32>() {
         let found = held([pid], |_, _| true);
         if !found.is_empty() {
@@ -101,7 +116,11 @@ fn by_rank(pid: i32) -> Result<Vec<Found>, String> {
     let mut found =
         held(process::all(), |nspace, inode| jobs.contains(nspace) && inode.is_none_or(|it| inodes.contains(&it)));
     // A server has newer segments, too, which the rank has not mapped yet.
-    let servers: BTreeSet<i32> = found.iter().map(|found| found.pid).collect();
+    let of = |found: &Found| match found.holder {
+        Holder::Process(pid) => Some(pid),
+        Holder::Name(..) => None,
+    };
+    let servers: BTreeSet<i32> = found.iter().filter_map(of).collect();
     found = held(servers, |nspace, _| jobs.contains(nspace));
     match found.is_empty() {
         true => Err(format!("{shown} maps segments that no process which you may look at holds: its server is gone")),
@@ -130,9 +149,47 @@ fn held(pids: impl IntoIterator<Item = i32>, wanted: impl Fn(&[u8], Option<u64>)
     }
     let found = all.into_iter().map(|((nspace, pid), mut parts)| {
         parts.sort_by_key(|part| part.kind);
-        Found { nspace: String::from_utf8_lossy(&nspace).into_owned(), pid, parts }
+        Found { nspace: String::from_utf8_lossy(&nspace).into_owned(), holder: Holder::Process(pid), parts }
     });
     found.collect()
+}
+
+/// The files of a writer that has taken a name.
+fn named_at(path: &Path) -> io::Result<Found> {
+    let (mut parts, mut has_writer) = (Vec::new(), false);
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(kind) = of_file(name.as_bytes()) else { continue };
+        // Whoever opens a FIFO without that waits for its writer.
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let file = File::options().read(true).custom_flags(flags.bits()).open(entry.path());
+        let file = file.and_then(|file| match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it is no file")),
+        });
+        if let (Kind::Job, Ok(job)) = (kind, &file) {
+            has_writer = instanton::store::named::has_writer(job)?;
+        }
+        parts.push(Part { kind, file: file.map_err(|error| format!("it cannot be opened: {error}")) });
+    }
+    if parts.is_empty() {
+        return Err(io::Error::other("there is no job"));
+    }
+    parts.sort_by_key(|part| part.kind);
+    Ok(Found { nspace: String::new(), holder: Holder::Name(path.to_owned(), has_writer), parts })
+}
+
+/// The part that a file under a name is.
+fn of_file(name: &[u8]) -> Option<Kind> {
+    let is_numbered = |kind: &str| {
+        let number = name.strip_prefix(kind.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+        number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+    };
+    match name {
+        b"job" => Some(Kind::Job),
+        _ => [Kind::Info, Kind::Modex].into_iter().find(|kind| is_numbered(kind.name())),
+    }
 }
 
 /// Reads the name of a segment: `/memfd:instanton-KIND:NAMESPACE (deleted)`.

@@ -22,8 +22,9 @@ use values::{Asked, Ranks, Row};
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct Inspect {
-    /// A namespace, or the process ID of a launcher, a server or a rank; by default every job that you may look at
-    #[arg(value_name = "NAMESPACE|PID")]
+    /// A namespace, the process ID of a launcher, a server or a rank, or with a slash the path of named segments; by
+    /// default every job that you may look at
+    #[arg(value_name = "NAMESPACE|PID|PATH")]
     target: Option<String>,
     /// Show this key alone, of the job and of each rank
     #[arg(long, value_name = "KEY")]
@@ -41,6 +42,7 @@ pub struct Inspect {
 
 const HELP: &str = "\
 Segments are read through the descriptors that a server holds, which /proc shows to its own user and to root.
+Those of an embedded store that has a name are files, which outlive a writer that was killed.
 A key may have its name of the Standard (PMIX_JOB_SIZE) or its text (pmix.job.size).
 
 Exit status:

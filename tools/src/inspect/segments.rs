@@ -12,7 +12,7 @@ use instanton_layout::info::{Group, Index};
 use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::words::{VecWords, Words};
 
-use super::find::{Found, Kind, Part};
+use super::find::{Found, Holder, Kind, Part};
 
 /// Most bytes of a segment that are copied: no segment that a server makes has more, but for a record of its own.
 const MOST: u64 = 256 << 20;
@@ -42,10 +42,10 @@ pub struct Segment {
 
 /// A job that was looked at.
 pub struct Job {
-    /// Its namespace, as the names of its segments say.
+    /// Its namespace, as the names of its segments say, or where these are files, its job information.
     pub nspace: String,
-    /// The process that holds them.
-    pub pid: i32,
+    /// The holder of them.
+    pub holder: Holder,
     /// The segments.
     pub segments: Vec<Segment>,
     /// Number of the job information that counts.
@@ -84,7 +84,12 @@ impl Job {
                 }
             }
             if kind != Kind::Hidden {
-                match MappedSegment::map(file.as_fd()) {
+                let part = match found.holder {
+                    Holder::Process(_) => MappedSegment::map(file.as_fd()),
+                    // Its owner could shorten it under us.
+                    Holder::Name(..) => MappedSegment::copy(&file),
+                };
+                match part {
                     Ok(part) => mapped.push((segments.len() - 1, part)),
                     Err(error) => segments.last_mut().expect("pushed just now").fault = Some(error.to_string()),
                 }
@@ -92,7 +97,7 @@ impl Job {
         }
         let mut this = Self {
             nspace: found.nspace,
-            pid: found.pid,
+            holder: found.holder,
             segments,
             generation: 0,
             epoch: 0,
@@ -101,6 +106,9 @@ impl Job {
         };
         this.measure(&copies);
         this.attach(mapped, verifies);
+        if let (Holder::Name(..), Some(Ok(nspace))) = (&this.holder, this.reader.as_ref().map(JobReader::nspace)) {
+            this.nspace = nspace.to_string();
+        }
         this.segments.sort_by_key(|segment| (segment.kind, segment.number));
         this
     }

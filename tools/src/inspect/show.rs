@@ -5,6 +5,7 @@ use instanton::store::Origin;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
+use super::find::Holder;
 use super::segments::{CELLS, Job, Segment};
 use super::values::Row;
 use crate::doctor::process;
@@ -19,8 +20,12 @@ pub fn text(jobs: &[(Job, Vec<Row>)], is_short: bool) -> Result<()> {
     let width = see::width();
     let mut text = String::new();
     for (job, rows) in jobs {
-        let Job { nspace, pid, .. } = job;
-        text += &format!("namespace {nspace}, held by process {pid} ({})\n", process::command(*pid));
+        let nspace = &job.nspace;
+        text += &match &job.holder {
+            Holder::Process(pid) => format!("namespace {nspace}, held by process {pid} ({})\n", process::command(*pid)),
+            Holder::Name(path, true) => format!("namespace {nspace}, at {}, whose writer lives\n", path.display()),
+            Holder::Name(path, false) => format!("namespace {nspace}, at {}, whose writer is gone\n", path.display()),
+        };
         if let Some(reader) = &job.reader {
             let posted = if job.posted.is_empty() { "no rank".to_owned() } else { format!("ranks {}", job.posted) };
             text += &format!(
@@ -133,10 +138,16 @@ fn job((job, rows): &(Job, Vec<Row>)) -> Json {
             "fault": row.value.as_ref().err(),
         })
     };
+    let (pid, path, lives) = match &job.holder {
+        Holder::Process(pid) => (Some(pid), None, true),
+        Holder::Name(path, lives) => (None, Some(path.display().to_string()), *lives),
+    };
     let posted: Vec<String> = job.posted.ranges().iter().map(|of| format!("{}-{}", of.start(), of.end())).collect();
     json!({
         "namespace": job.nspace,
-        "pid": job.pid,
+        "pid": pid,
+        "path": path,
+        "lives": lives,
         "generation": job.generation,
         "epoch": job.epoch,
         "processes": job.reader.as_ref().map(|reader| reader.job_size()),

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use instanton::data::{DataArray, DataType, Info, Proc, Status, Value};
+use instanton::data::{Coord, DataType, Info, Proc, Status, Text, Value};
 use instanton::store::RawValue;
 use libc::c_void;
 
@@ -80,14 +80,17 @@ impl Writer {
         self.base.wrapping_add(at) as u64
     }
 
-    /// Bytes with zeros behind them.
-    fn padded(&self, at: usize, bytes: &[u8], room: usize) {
-        self.bytes(at, bytes);
-        for at in at + bytes.len()..at + room {
-            self.bytes(at, &[0]);
+    /// Takes bytes that are zero.
+    fn zeros(&mut self, bytes: usize) -> usize {
+        let at = self.take(bytes);
+        if !self.base.is_null() {
+            // SAFETY: as above.
+            unsafe { ptr::write_bytes(self.base.add(at), 0, bytes) };
         }
+        at
     }
 
+    /// Bytes behind it all, with a NUL or without. Answers their address.
     fn append(&mut self, bytes: &[u8], nul: bool) -> u64 {
         let at = self.take(bytes.len() + usize::from(nul));
         self.bytes(at, bytes);
@@ -97,95 +100,227 @@ impl Writer {
         self.address(at)
     }
 
-    /// A `pmix_value_t` at its place.
-    fn value(&mut self, at: usize, value: &Value) -> Result<(), Code> {
-        self.word(at, u64::from(value.data_type().0));
-        self.union(at + DATA, value)
+    /// The address of a text, which may be NULL.
+    fn text(&mut self, at: usize, text: &Option<Text>) {
+        let address = text.as_ref().map_or(0, |text| self.append(text.as_bytes(), true));
+        self.word(at, address);
     }
 
-    /// The union of a value, of three words.
-    fn union(&mut self, at: usize, value: &Value) -> Result<(), Code> {
-        let mut words = [0; 3];
-        if let Some(bits) = value.to_word() {
-            words[0] = bits;
-        } else {
-            match value {
-                Value::Undef | Value::String(None) => {}
-                Value::String(Some(text)) => words[0] = self.append(text.as_bytes(), true),
-                Value::ByteObject(v)
-                | Value::Regex(v)
-                | Value::CompressedString(v)
-                | Value::CompressedByteObject(v) => {
-                    (words[0], words[1]) = (self.append(v, false), v.len() as u64);
-                }
-                Value::Timeval(time) => (words[0], words[1]) = (time.sec as u64, time.usec as u64),
-                Value::ProcNspace(name) => {
-                    let place = self.take(NSPACE);
-                    self.padded(place, name.as_bytes(), NSPACE);
-                    words[0] = self.address(place);
-                }
-                Value::Proc(proc) => {
-                    let place = self.take(NSPACE + 4);
-                    self.proc(place, proc);
-                    words[0] = self.address(place);
-                }
-                Value::DataArray(array) => words[0] = self.array(array)?,
-                other => return Err(unsupported(other.data_type())),
+    /// The address of texts, with a NULL behind the last; NULL where there are none.
+    fn texts(&mut self, at: usize, texts: &[Text]) {
+        let first = if texts.is_empty() { None } else { Some(self.zeros((texts.len() + 1) * 8)) };
+        for (text, at) in texts.iter().zip((first.unwrap_or_default()..).step_by(8)) {
+            let address = self.append(text.as_bytes(), true);
+            self.word(at, address);
+        }
+        self.word(at, first.map_or(0, |first| self.address(first)));
+    }
+
+    /// The address of attributes, and their number.
+    fn infos(&mut self, at: usize, infos: &[Info]) -> Result<(), Code> {
+        self.list(at, infos, DataType::INFO.c_size(), Self::info)
+    }
+
+    /// The address of things of one size, and their number.
+    fn list<T>(
+        &mut self,
+        at: usize,
+        things: &[T],
+        size: usize,
+        each: impl Fn(&mut Self, usize, &T) -> Result<(), Code>,
+    ) -> Result<(), Code> {
+        self.word(at + 8, things.len() as u64);
+        let first = self.elements(things, size, each)?;
+        self.word(at, first);
+        Ok(())
+    }
+
+    /// Things of one size, one behind the other. Answers the address of the first, NULL where there are none.
+    fn elements<T>(
+        &mut self,
+        things: &[T],
+        size: usize,
+        each: impl Fn(&mut Self, usize, &T) -> Result<(), Code>,
+    ) -> Result<u64, Code> {
+        let first = self.zeros(size * things.len());
+        things.iter().zip((first..).step_by(size.max(1))).try_for_each(|(thing, at)| each(self, at, thing))?;
+        Ok(if things.is_empty() { 0 } else { self.address(first) })
+    }
+
+    /// The address of bytes, and their number.
+    fn object(&mut self, at: usize, bytes: &[u8]) {
+        let address = self.append(bytes, false);
+        self.word(at, address);
+        self.word(at + 8, bytes.len() as u64);
+    }
+
+    /// A `pmix_value_t` at its place, which is zero.
+    fn value(&mut self, at: usize, value: &Value) -> Result<(), Code> {
+        self.word(at, u64::from(value.data_type().0));
+        match value {
+            Value::Undef => Ok(()),
+            _ if is_in_union(value) => self.element(at + DATA, value),
+            _ => {
+                let place = self.zeros(value.data_type().c_size());
+                self.word(at + DATA, self.address(place));
+                self.element(place, value)
             }
         }
-        words.into_iter().enumerate().for_each(|(n, word)| self.word(at + 8 * n, word));
+    }
+
+    /// An element of its type at its place, which is zero.
+    fn element(&mut self, at: usize, value: &Value) -> Result<(), Code> {
+        match value {
+            Value::String(text) => self.text(at, text),
+            Value::ByteObject(v) | Value::Regex(v) | Value::CompressedString(v) | Value::CompressedByteObject(v) => {
+                self.object(at, v);
+            }
+            Value::Timeval(time) => {
+                self.word(at, time.sec as u64);
+                self.word(at + 8, time.usec as u64);
+            }
+            Value::Proc(proc) => self.proc(at, proc),
+            Value::ProcNspace(name) => self.bytes(at, name.as_bytes()),
+            Value::Value(value) => self.value(at, value)?,
+            Value::Info(info) => self.info(at, info)?,
+            Value::DataArray(array) => {
+                self.word(at, u64::from(array.data_type().0));
+                self.word(at + 8, array.len() as u64);
+                let first = self.elements(array.items(), array.data_type().c_size(), Self::element)?;
+                self.word(at + 16, first);
+            }
+            other => self.structure(at, other)?,
+        }
         Ok(())
     }
 
     fn proc(&self, at: usize, proc: &Proc) {
-        self.padded(at, proc.nspace.as_bytes(), NSPACE);
+        self.bytes(at, proc.nspace.as_bytes());
         self.bytes(at + NSPACE, &proc.rank.0.to_le_bytes());
-    }
-
-    /// A `pmix_data_array_t` and its elements. Answers its address.
-    fn array(&mut self, array: &DataArray) -> Result<u64, Code> {
-        let (ty, n) = (array.data_type(), array.len());
-        let head = self.take(24);
-        let size = ty.c_size();
-        let first = self.take(size * n);
-        for (item, at) in array.items().iter().zip((first..).step_by(size.max(1))) {
-            match item {
-                Value::String(None) => self.word(at, 0),
-                Value::String(Some(text)) => {
-                    let text = self.append(text.as_bytes(), true);
-                    self.word(at, text);
-                }
-                Value::ByteObject(v) | Value::Regex(v) => {
-                    let bytes = self.append(v, false);
-                    self.word(at, bytes);
-                    self.word(at + 8, v.len() as u64);
-                }
-                Value::Proc(proc) => self.proc(at, proc),
-                Value::Info(info) => self.info(at, info)?,
-                Value::Value(value) => self.value(at, value)?,
-                Value::ProcNspace(name) => self.padded(at, name.as_bytes(), NSPACE),
-                Value::Timeval(time) => {
-                    self.word(at, time.sec as u64);
-                    self.word(at + 8, time.usec as u64);
-                }
-                other => match other.to_word() {
-                    Some(bits) if size <= 8 => self.bytes(at, &bits.to_le_bytes()[..size]),
-                    _ => return Err(unsupported(other.data_type())),
-                },
-            }
-        }
-        self.word(head, u64::from(ty.0));
-        self.word(head + 8, n as u64);
-        self.word(head + 16, if n == 0 { 0 } else { self.address(first) });
-        Ok(self.address(head))
     }
 
     /// A `pmix_info_t`: the key, the flags, the value.
     fn info(&mut self, at: usize, info: &Info) -> Result<(), Code> {
-        self.padded(at, info.key.as_bytes(), KEY);
-        self.word(at + KEY, info.flags.into());
+        self.bytes(at, info.key.as_bytes());
+        self.bytes(at + KEY, &info.flags.to_le_bytes());
         self.value(at + KEY + 8, &info.value)
     }
+
+    /// A structure of the Standard that is seldom stored, or a number.
+    fn structure(&mut self, at: usize, value: &Value) -> Result<(), Code> {
+        match value {
+            Value::Envar(of) => {
+                self.text(at, &of.name);
+                self.text(at + 8, &of.value);
+                self.bytes(at + 16, &[of.separator]);
+            }
+            Value::Coord(of) => self.coord(at, of)?,
+            Value::Geometry(of) => {
+                self.word(at, of.fabric);
+                self.text(at + 8, &of.uuid);
+                self.text(at + 16, &of.osname);
+                self.list(at + 24, &of.coordinates, DataType::COORD.c_size(), Self::coord)?;
+            }
+            Value::DeviceDist(of) => {
+                self.device(at, [&of.uuid, &of.osname], of.device_type);
+                self.bytes(at + 24, &of.mindist.to_le_bytes());
+                self.bytes(at + 26, &of.maxdist.to_le_bytes());
+            }
+            Value::Device(of) => self.device(at, [&of.uuid, &of.osname], of.device_type),
+            Value::Endpoint(of) => {
+                self.text(at, &of.uuid);
+                self.text(at + 8, &of.osname);
+                self.object(at + 16, &of.endpt);
+            }
+            Value::ResourceUnit(of) => {
+                self.word(at, of.device_type);
+                self.word(at + 8, of.count);
+            }
+            Value::NodePid(of) => {
+                self.text(at, &of.hostname);
+                self.bytes(at + 8, &of.nodeid.to_le_bytes());
+                self.bytes(at + 12, &of.pid.to_le_bytes());
+            }
+            Value::Regex2(of) => {
+                self.text(at, &of.method);
+                self.object(at + 8, &of.bytes);
+            }
+            Value::ProcInfo(of) => {
+                self.proc(at, &of.proc);
+                self.text(at + 264, &of.hostname);
+                self.text(at + 272, &of.executable);
+                self.bytes(at + 280, &of.pid.to_le_bytes());
+                self.bytes(at + 284, &of.exit_code.to_le_bytes());
+                self.bytes(at + 288, &[of.state]);
+            }
+            Value::Query(of) => {
+                self.texts(at, &of.keys);
+                self.infos(at + 8, &of.qualifiers)?;
+            }
+            Value::App(of) => {
+                self.text(at, &of.cmd);
+                self.texts(at + 8, &of.argv);
+                self.texts(at + 16, &of.env);
+                self.text(at + 24, &of.cwd);
+                self.bytes(at + 32, &of.maxprocs.to_le_bytes());
+                self.infos(at + 40, &of.info)?;
+            }
+            Value::Pdata(of) => {
+                self.proc(at, &of.proc);
+                self.bytes(at + 260, of.key.as_bytes());
+                self.value(at + 776, &of.value)?;
+            }
+            Value::Regattr(of) => {
+                self.text(at, &of.name);
+                self.bytes(at + 8, of.key.as_ref().map_or(&[][..], |key| key.as_bytes()));
+                self.bytes(at + 520, &of.data_type.0.to_le_bytes());
+                self.texts(at + 528, &of.description);
+            }
+            Value::DataBuffer(bytes) => {
+                let begin = self.append(bytes, false);
+                let len = bytes.len() as u64;
+                [begin, begin + len, begin, len, len]
+                    .into_iter()
+                    .zip((at..).step_by(8))
+                    .for_each(|(word, at)| self.word(at, word));
+            }
+            // Cpusets and topologies are objects of hwloc's, which this library does not have.
+            other => match (other.to_word(), other.data_type().c_size()) {
+                (Some(bits), size @ 1..=8) => self.bytes(at, &bits.to_le_bytes()[..size]),
+                _ => return Err(unsupported(other.data_type())),
+            },
+        }
+        Ok(())
+    }
+
+    fn device(&mut self, at: usize, [uuid, osname]: [&Option<Text>; 2], device_type: u64) {
+        self.text(at, uuid);
+        self.text(at + 8, osname);
+        self.word(at + 16, device_type);
+    }
+
+    fn coord(&mut self, at: usize, coord: &Coord) -> Result<(), Code> {
+        self.bytes(at, &[coord.view]);
+        self.list(at + 8, &coord.coord, 4, |this, at, n| {
+            this.bytes(at, &n.to_le_bytes());
+            Ok(())
+        })
+    }
+}
+
+/// Returns whether a value lies in the union itself.
+fn is_in_union(value: &Value) -> bool {
+    let has_pointers = matches!(
+        value.data_type(),
+        DataType::STRING
+            | DataType::BYTE_OBJECT
+            | DataType::REGEX
+            | DataType::COMPRESSED_STRING
+            | DataType::COMPRESSED_BYTE_OBJECT
+            | DataType::TIMEVAL
+            | DataType::ENVAR
+    );
+    has_pointers || value.to_word().is_some()
 }
 
 fn unsupported(ty: DataType) -> Code {
@@ -194,11 +329,13 @@ fn unsupported(ty: DataType) -> Code {
 
 /// A value in memory of its own.
 pub fn of_value(value: &Value) -> Result<Block, Code> {
-    let mut writer = Writer { base: ptr::null_mut(), len: VALUE };
-    writer.value(0, value)?;
+    let mut writer = Writer { base: ptr::null_mut(), len: 0 };
+    let at = writer.zeros(VALUE);
+    writer.value(at, value)?;
     let block = Block::new(writer.len)?;
-    let mut writer = Writer { base: block.0, len: VALUE };
-    writer.value(0, value)?;
+    let mut writer = Writer { base: block.0, len: 0 };
+    let at = writer.zeros(VALUE);
+    writer.value(at, value)?;
     Ok(block)
 }
 
@@ -239,7 +376,7 @@ fn head(block: &Block, ty: DataType, [a, b, c]: [u64; 3]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use instanton::data::{Nspace, Query, Rank};
+    use instanton::data::{Cpuset, DataArray, DeviceDistance, Envar, Geometry, Nspace, Query, Rank};
 
     /// Words and texts where an address leads.
     fn word(at: u64, n: u64) -> u64 {
@@ -285,10 +422,48 @@ mod tests {
     }
 
     #[test]
+    fn what_is_seldom_stored_lies_in_one_piece_too() {
+        let words = |words: &str| Some(Text::new(words).unwrap());
+        let (_block, at) = block(&Value::Envar(Envar { name: words("A"), value: words("b"), separator: b':' }));
+        assert_eq!((text(word(at, 1)), text(word(at, 2)), word(at, 3) as u8), ("A".into(), "b".into(), b':'));
+
+        let keys = vec![Text::new("one").unwrap(), Text::new("two").unwrap()];
+        let query = Query { keys, qualifiers: vec![Info::new("which", 7u32)] };
+        let (_block, at) = block(&Value::Query(Box::new(query)));
+        let query = word(at, 1);
+        let keys = word(query, 0);
+        assert_eq!((text(word(keys, 0)), text(word(keys, 1)), word(keys, 2)), ("one".into(), "two".into(), 0));
+        let info = word(query, 1);
+        assert_eq!((word(query, 2), text(info), word(info, 66)), (1, "which".into(), 7));
+
+        let distance = |uuid, mindist| {
+            let distance = DeviceDistance { uuid: words(uuid), osname: None, device_type: 4, mindist, maxdist: 9 };
+            Value::DeviceDist(Box::new(distance))
+        };
+        let array = DataArray::new(DataType::DEVICE_DIST, vec![distance("a", 1), distance("b", 2)]).unwrap();
+        let (_block, at) = block(&array.into());
+        let (array, first) = (word(at, 1), word(word(at, 1), 2));
+        assert_eq!((word(array, 1), text(word(first, 0)), text(word(first, 4))), (2, "a".into(), "b".into()));
+        assert_eq!((word(first, 1), word(first, 2), word(first, 7) as u32), (0, 4, 9 << 16 | 2));
+
+        let coord = Coord { view: 1, coord: vec![3, 4] };
+        let geometry = Geometry { fabric: 8, uuid: None, osname: words("ib0"), coordinates: vec![coord] };
+        let (_block, at) = block(&Value::Geometry(Box::new(geometry)));
+        let (geometry, coord) = (word(at, 1), word(word(at, 1), 3));
+        assert_eq!((word(geometry, 0), text(word(geometry, 2)), word(geometry, 4)), (8, "ib0".into(), 1));
+        assert_eq!((word(coord, 0) as u8, word(coord, 2), word(word(coord, 1), 0)), (1, 2, 4 << 32 | 3));
+
+        let within = DataArray::new(DataType::DATA_ARRAY, vec![DataArray::of([7u64]).into()]).unwrap();
+        let (_block, at) = block(&within.into());
+        let inner = word(word(at, 1), 2);
+        assert_eq!((word(inner, 1), word(word(inner, 2), 0)), (1, 7));
+    }
+
+    #[test]
     fn what_cannot_be_given_is_refused() {
-        let query = Value::Query(Box::new(Query { keys: vec![], qualifiers: vec![] }));
-        assert_eq!(of_value(&query).err(), Some(Status::ERR_NOT_SUPPORTED.into()));
-        let within = DataArray::new(DataType::QUERY, vec![query]).unwrap();
+        let cpuset = || Value::ProcCpuset(Cpuset { source: None, bitmap: None });
+        assert_eq!(of_value(&cpuset()).err(), Some(Status::ERR_NOT_SUPPORTED.into()));
+        let within = DataArray::new(DataType::PROC_CPUSET, vec![cpuset()]).unwrap();
         assert_eq!(of_value(&within.into()).err(), Some(Status::ERR_NOT_SUPPORTED.into()));
     }
 }

@@ -203,6 +203,19 @@ fn a_get_makes_no_system_call() {
 }
 
 #[test]
+fn threads_get_what_their_peers_post_anew() {
+    for suite in Suite::all("threads_get_what_their_peers_post_anew", &["pmix/reposts"]) {
+        // To quick processes in a second life, a server of 5.0 says that a fence was partial.
+        for (library, lives) in [(Stock, "20"), (Ours, "1")] {
+            let launch = suite.plugged(3, library, "pmix/reposts").args([lives, "20"]);
+            let deletes = suite.answers_stock_ranks() && library == Stock;
+            let outcome = launch.args(deletes.then_some("delete")).run().expect(0);
+            assert_eq!(outcome.stdout, "reposts of 3: right\n", "{library:?}");
+        }
+    }
+}
+
+#[test]
 fn a_killed_rank_ends_its_job() {
     for suite in Suite::all("a_killed_rank_ends_its_job", &["ompi5/misbehave"]) {
         let run = |how: [&str; 2]| suite.plugged(3, Ours, "ompi5/misbehave").args(how).run();

@@ -203,7 +203,7 @@ impl Running {
         let libpmix = if library == Library::Ours { dist().join("lib/libpmix.so.2") } else { "stock".into() };
         let mut unshare = Command::new("unshare");
         unshare.args(NAMESPACES).args(["--fork", "--kill-child", "--mount-proc", CLUSTER]);
-        unshare.arg(NODES.to_string()).arg(libpmix).arg(env!("CARGO_MANIFEST_DIR")).arg(launch::target());
+        unshare.arg(NODES.to_string()).arg(libpmix).arg("/").arg(env!("CARGO_MANIFEST_DIR")).arg(launch::target());
         launch::plain_environment(&mut unshare);
         let mut unshare = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start unshare");
         let input = unshare.stdin.take().expect("a pipe");

@@ -35,6 +35,17 @@ fn ranks_are_counted_where_the_placement_says_how_many() {
 }
 
 #[test]
+fn ranks_are_bound_as_mpirun_binds_them() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/bindings");
+    let done = std::process::Command::new(script).arg(env!("CARGO_BIN_EXE_instanton")).output().expect("run a script");
+    let said = String::from_utf8_lossy(&done.stdout);
+    match done.status.code() {
+        Some(77) => println!("SKIPPED ranks_are_bound_as_mpirun_binds_them: {said}"),
+        code => assert_eq!(code, Some(0), "{said}{}", String::from_utf8_lossy(&done.stderr)),
+    }
+}
+
+#[test]
 fn what_cannot_be_placed_is_one_line_and_nothing_is_started() {
     for (options, words) in [
         (&["-n", "5", "--bind-to", "core"][..], "--bind-to core:overload"),

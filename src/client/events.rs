@@ -126,13 +126,13 @@ impl Called {
         name.unwrap_or_else(|| Key::new("unnamed").expect("a legal key"))
     }
 
-    /// Calls it.
-    pub(super) fn call(&self, event: &Event, results: &[Info], chain: super::Chain) {
+    /// Returns the function to be called, and what it is told.
+    pub(super) fn notice(&self, event: &Event, results: &[Info]) -> (Handler, Notice) {
         let mut info = event.info.clone();
         info.extend(self.name.clone().map(|name| Info::new(keys::EVENT_HDLR_NAME, name)));
         info.extend(self.return_object.clone().map(|object| Info::new(keys::EVENT_RETURN_OBJECT, object)));
         let (status, source) = (event.status, event.source.clone());
-        (self.handler)(Notice { handler: self.id, status, source, info, results: results.to_vec() }, chain);
+        (self.handler.clone(), Notice { handler: self.id, status, source, info, results: results.to_vec() })
     }
 }
 
@@ -196,12 +196,25 @@ impl Handlers {
         self.lock().list.iter().any(|entry| entry.id == id)
     }
 
-    /// The handlers to be called for an event, in order; where there is none, it is kept.
-    pub(super) fn matching(&self, event: &Event, me: &Proc) -> impl Iterator<Item = Called> + use<> {
+    /// The handlers to be called for an event, in order; where there is none, it is kept. Whether its source is near is
+    /// asked for those alone who want to know.
+    pub(super) fn matching<N: FnOnce(&Proc) -> bool>(
+        &self,
+        event: &mut Event,
+        me: &Proc,
+        is_near: N,
+    ) -> impl Iterator<Item = Called> + use<N> {
         let mut registry = self.lock();
+        let mut is_near = Some(is_near);
+        let mut look =
+            |event: &mut Event| is_near.take().into_iter().for_each(|near| event.is_near = near(&event.source));
+        if registry.list.iter().any(|entry| matches!(entry.source, Source::Node)) {
+            look(event);
+        }
         let wanted = registry.list.iter().filter(|entry| entry.wants(event, me));
         let called: Vec<_> = wanted.map(Entry::called).collect();
         if called.is_empty() && !event.info.is_set(keys::EVENT_DO_NOT_CACHE) {
+            look(event);
             registry.keep(event);
         }
         called.into_iter()
@@ -393,8 +406,8 @@ mod tests {
     }
 
     fn names(handlers: &Handlers, status: Status, source: &Proc, info: Vec<Info>) -> String {
-        let event = Event::new(status, source.clone(), info);
-        let called = handlers.matching(&event, &proc("job", 0));
+        let mut event = Event::new(status, source.clone(), info);
+        let called = handlers.matching(&mut event, &proc("job", 0), |_| true);
         called.map(|called| called.name.unwrap().to_string()).collect::<Vec<_>>().join(" ")
     }
 
@@ -507,7 +520,9 @@ mod tests {
     #[test]
     fn an_event_that_nobody_wanted_waits_for_one_who_does() {
         let (handlers, me) = (Handlers::default(), proc("job", 0));
-        let raise = |status, info: Vec<Info>| handlers.matching(&Event::new(status, me.clone(), info), &me).count();
+        let raise = |status, info: Vec<Info>| {
+            handlers.matching(&mut Event::new(status, me.clone(), info), &me, |_| true).count()
+        };
         raise(A, vec![Info::new("n", 1u32)]);
         raise(B, set(keys::EVENT_DO_NOT_CACHE));
         raise(A, set(keys::EVENT_NON_DEFAULT));

@@ -40,12 +40,13 @@ impl Chain {
 
     fn end(&mut self, status: Status, results: Vec<Info>) {
         let Some(Walk { inner, event, rest, results: mut before, current }) = self.0.take() else { return };
-        if inner.life.check().is_err() {
+        let is_last = status == Status::EVENT_ACTION_COMPLETE;
+        if inner.life.check().is_err() || is_last && event.vote.is_none() {
             return;
         }
         before.push(Info { key: current.result_key(), flags: 0, value: status.into() });
         before.extend(results);
-        if status == Status::EVENT_ACTION_COMPLETE {
+        if is_last {
             return inner.group_decided(&event, &before);
         }
         let link = inner.clone();
@@ -225,11 +226,12 @@ impl Inner {
         if self.life.check().is_err() {
             return;
         }
-        // Nobody here knows the nodes of a job that is not mapped.
-        let Proc { nspace, rank } = &event.source;
-        let reader = self.jobs.of(nspace.as_bytes()).filter(|_| rank.is_process());
-        event.is_near = reader.is_none_or(|reader| reader.is_local(*rank));
-        let called: VecDeque<_> = self.own.handlers.matching(&event, &self.proc).collect();
+        let is_near = |Proc { nspace, rank }: &Proc| {
+            // Nobody here knows the nodes of a job that is not mapped.
+            let reader = self.jobs.of(nspace.as_bytes()).filter(|_| rank.is_process());
+            reader.is_none_or(|reader| reader.is_local(*rank))
+        };
+        let called: VecDeque<_> = self.own.handlers.matching(&mut event, &self.proc, is_near).collect();
         if called.is_empty() {
             trace!("nobody here wants event {} of {}", event.status, event.source);
         }
@@ -245,10 +247,9 @@ impl Inner {
                 false => self.own.handlers.has(current.id),
             };
             if wanted {
-                let handler = current.clone();
-                let (inner, to_come) = (self.clone(), results.clone());
-                let walk = Walk { inner, event: event.clone(), rest, results: to_come, current };
-                return self.in_handler(|| handler.call(&event, &results, Chain(Some(walk))));
+                let (handler, notice) = current.notice(&event, &results);
+                let chain = Chain(Some(Walk { inner: self.clone(), event, rest, results, current }));
+                return self.in_handler(|| handler(notice, chain));
             }
         }
         self.group_decided(&event, &results);

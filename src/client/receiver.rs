@@ -38,8 +38,8 @@ use super::incoming::{End, Frame};
 use super::received::Received;
 
 /// Time that a handler takes, at most, before another thread reads. An alarm before the next tick of the kernel's clock
-/// (4 ms, mostly) costs more than most handlers.
-const PATIENCE: Duration = Duration::from_millis(10);
+/// (4 ms, mostly) costs more than most handlers, and one is to do for many of them.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// The time of an alarm that rings at once.
 const NOW: Duration = Duration::from_nanos(1);
 

@@ -20,7 +20,7 @@ use super::connection::{Connection, Incoming, Stage};
 use super::frame::{self, FrameError, Header, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Attach, Hello, Welcome};
 use crate::account::{Account, Charge};
-use crate::data::Status;
+use crate::data::{Proc, Status};
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::message::{DescriptorKind, Push, Reply, Request};
@@ -206,7 +206,7 @@ impl Listener {
             match connection.fill(&mut self.scratch, to_end) {
                 Ok(filled) => {
                     has_more = filled == Fill::More;
-                    connection.has_ended = filled == Fill::Closed;
+                    connection.has_ended |= filled == Fill::Closed;
                     self.turns.has_read(connection.place.owner, connection.waiting().saturating_sub(before));
                 }
                 // The process was killed, or closed its end with something unread.
@@ -430,6 +430,14 @@ impl Door for Listener {
         if ready.readable {
             self.turn(id, ready.ended, callers);
         }
+    }
+
+    fn hear_out(&mut self, _: &Proc, connection: Option<u64>, _: &mut dyn Callers) -> bool {
+        let own = connection.and_then(|id| Some((id, self.connections.get_mut(&id)?)));
+        let speaking = own.filter(|(_, connection)| connection.stage == Stage::In);
+        let speaking = speaking.and_then(|(id, connection)| connection.hear_out().then_some(id));
+        speaking.into_iter().for_each(|id| self.go_on(id));
+        speaking.is_some()
     }
 
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {

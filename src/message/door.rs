@@ -208,11 +208,12 @@ pub struct Ready {
 pub trait Door: Send {
     /// One of the door's own tokens is ready.
     fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers);
-    /// A process has ended. What it has sent is handed on, be it at the door still, and then its connections end as if
-    /// it had closed them, though a child of it may hold them open. Returns whether there is such a connection; false
-    /// also from a door that hears nobody out.
-    fn hear_out(&mut self, proc: &Proc, callers: &mut dyn Callers) -> bool {
-        let _ = (proc, callers);
+    /// A process has ended, whose own connection this is, where it has been let in by this door. What it has sent is
+    /// handed on, and then its connection ends as if it had closed it, though a child of it may hold it open. Returns
+    /// whether there is such a connection, with something that was not handed on; false also from a door that hears
+    /// nobody out.
+    fn hear_out(&mut self, proc: &Proc, connection: Option<u64>, callers: &mut dyn Callers) -> bool {
+        let _ = (proc, connection, callers);
         false
     }
     /// Sends to a peer, or queues what the peer does not take now.

@@ -520,7 +520,7 @@ impl Door for PmiListener {
         }
     }
 
-    fn hear_out(&mut self, proc: &Proc, callers: &mut dyn Callers) -> bool {
+    fn hear_out(&mut self, proc: &Proc, _: Option<u64>, callers: &mut dyn Callers) -> bool {
         let mut theirs = self.seated_as(proc);
         if theirs.is_empty() {
             self.take_in_all(callers);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::mailbox::Commands;
 use super::router::Router;
+use crate::data::Proc;
 use crate::message::door::{Door, Outgoing, PeerId, Ready};
 use crate::sys::stopwatch::Stopwatch;
 
@@ -62,7 +63,11 @@ impl Reactor {
         if let Some((proc, watch)) = self.router.cx.system.watch_ended(token) {
             let begin = self.router.cx.begin_step("");
             self.router.cx.name_step("the end", &proc);
-            self.router.process_ended(&proc, watch);
+            // What it has sent may lie at its door still.
+            match self.router.is_watched(&proc, watch) && self.speaks(&proc) {
+                true => self.router.last_words.is_over(proc, watch),
+                false => self.router.process_ended(&proc, watch),
+            }
             self.deliver();
             self.router.cx.end_step(begin);
         }
@@ -181,13 +186,21 @@ impl Reactor {
         self.doors[door].also_spent(begin.elapsed(), self.router.cx.ended);
     }
 
+    /// Has the doors hear a process out. Returns whether one of them does.
+    fn speaks(&mut self, proc: &Proc) -> bool {
+        let peer = self.router.peer_of(proc);
+        let mut speaks = false;
+        for (number, door) in self.doors.iter_mut().enumerate() {
+            let own = peer.filter(|peer| usize::from(peer.door) == number).map(|peer| peer.connection);
+            speaks |= door.hear_out(proc, own, &mut self.router);
+        }
+        speaks
+    }
+
     /// Has the doors hear those out of whose end the host has told.
     fn hear_out(&mut self) {
         while let Some((proc, done)) = self.router.last_words.next() {
-            let mut speaks = false;
-            for door in &mut self.doors {
-                speaks |= door.hear_out(&proc, &mut self.router);
-            }
+            let speaks = self.speaks(&proc);
             // Those who have come only now are let in.
             self.router.drain();
             self.router.has_died(proc, done, speaks);

@@ -23,7 +23,7 @@ use super::job_info::{For, Shelf};
 use super::requests::Asked;
 use super::tools;
 use crate::account::{Account, Charge};
-use crate::data::Status;
+use crate::data::{Proc, Status};
 use crate::message::door::{Callers, Door, JobInformation, Left, Outgoing, PeerId, Ready};
 use crate::message::numbers::NumberMap;
 use crate::message::{LARGEST, Push};
@@ -201,7 +201,7 @@ impl StockListener {
             match connection.fill(&mut self.scratch, to_end) {
                 Ok(filled) => {
                     has_more = filled == Fill::More;
-                    connection.has_ended = filled == Fill::Closed;
+                    connection.has_ended |= filled == Fill::Closed;
                     let bytes = connection.input.waiting().len().saturating_sub(before);
                     self.turns.has_read(connection.place.owner, bytes);
                 }
@@ -504,6 +504,14 @@ impl Door for StockListener {
         if ready.readable {
             self.turn(id, ready.ended, callers);
         }
+    }
+
+    fn hear_out(&mut self, _: &Proc, connection: Option<u64>, _: &mut dyn Callers) -> bool {
+        let own = connection.and_then(|id| Some((id, self.connections.get_mut(&id)?)));
+        let speaking = own.filter(|(_, connection)| matches!(connection.stage, Stage::In(_)));
+        let speaking = speaking.and_then(|(id, connection)| connection.hear_out().then_some(id));
+        speaking.into_iter().for_each(|id| self.go_on(id));
+        speaking.is_some()
     }
 
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {

@@ -21,7 +21,6 @@ pub fn unread(socket: &impl AsFd) -> io::Result<usize> {
 ///
 /// # Errors
 /// The kernel's.
-#[cfg(feature = "pmi")]
 pub fn readable(socket: &impl AsFd) -> io::Result<usize> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: FIONREAD writes one int, and `bytes` is one.
@@ -49,7 +48,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "pmi")]
     fn what_waits_is_counted_at_the_end_that_reads() {
         let (mut here, there) = UnixStream::pair().unwrap();
         here.write_all(b"abc").unwrap();

@@ -4,6 +4,7 @@
 //! rank place               print where it may run, and how many of the others may run in the same package
 //! rank say                 print what it knows of itself, meet the others, finalize
 //! rank abort RANK STATUS   that rank asks for the job's end; the others wait for ever
+//! rank abort-and HOW       ask for the job's end, and do not wait: kill oneself, or exit
 //! rank leave CODE          exit with that code after Init, without Finalize
 //! rank reborn TIMES        rank 1 dies so many times, and all meet once it comes to stay
 //! rank alone WHAT          rank 3 of 4 is gone before it comes to what the others do
@@ -59,6 +60,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["abort", rank, status] if me.rank.0 == rank.parse::<u32>()? => {
             client.fence(&[], &[]).wait()?;
             client.abort(status.parse()?, Some(b"no more"), &[]).wait()?;
+        }
+        ["abort-and", how] => {
+            client.abort(7, Some(b"no more"), &[]).then(|_| ())?;
+            match how {
+                "kill" => nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL)?,
+                _ => std::process::exit(3),
+            }
         }
         ["abort", ..] => client.fence(&[], &[]).wait()?,
         ["reborn", times] => return reborn(&client, times.parse()?),

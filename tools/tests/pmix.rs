@@ -78,6 +78,16 @@ fn an_abort_decides_the_status_and_ends_the_others() {
 }
 
 #[test]
+fn an_abort_counts_however_soon_its_rank_is_gone() {
+    for round in 0..200 {
+        let how = ["kill", "exit"][round % 2];
+        let ended = ranks("1", &["abort-and", how]);
+        assert_eq!(ended.code, Some(7), "{round}: {how}: {ended:?}");
+        assert!(ended.stderr.contains("abort with status 7: no more"), "{round}: {how}: {ended:?}");
+    }
+}
+
+#[test]
 fn leaving_without_finalize_is_a_failure() {
     let ended = ranks("2", &["leave", "0"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");

@@ -207,6 +207,25 @@ fn what_a_peer_has_said_before_its_end_is_heard() {
 }
 
 #[test]
+fn a_process_that_has_ended_is_heard_out_though_another_holds_its_connection() {
+    let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+    for first in [meeting(7).to_vec(), large(7, 100_000).to_vec()] {
+        let (mut visit, mut notes) = (Visit::new(&Account::unlimited()), Notes::default());
+        visit.peer.write_all(&[first, meeting(8).to_vec()].concat()).unwrap();
+        assert!(!visit.door.hear_out(&proc, None, &mut notes), "it is at another door");
+        assert!(visit.door.hear_out(&proc, Some(1), &mut notes));
+        // What comes after it has ended is another's.
+        visit.peer.write_all(&meeting(9)).unwrap();
+        visit.turn(&mut notes);
+        assert_eq!(notes.asked.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [7, 8]);
+        assert_eq!(notes.left, [Left::Closed]);
+        assert!(!visit.door.hear_out(&proc, Some(1), &mut notes), "it is gone");
+    }
+    let (mut silent, mut notes) = (Visit::new(&Account::unlimited()), Notes::default());
+    assert!(!silent.door.hear_out(&proc, Some(1), &mut notes), "it has said nothing");
+}
+
+#[test]
 fn a_request_that_breaks_off_gives_its_charge_back() {
     let account = Account::of_job("job", 1 << 20);
     let mut visit = Visit::new(&account);

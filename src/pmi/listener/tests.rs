@@ -295,30 +295,30 @@ fn what_comes_behind_a_request_that_waits_is_heard_at_the_end() {
 fn a_process_that_has_ended_is_heard_out_though_another_holds_its_connection() {
     let mut visit = Visit::admitted(1);
     visit.peer.write_all(b"cmd=abort exitcode=3\n").unwrap();
-    assert!(!visit.door.hear_out(&Proc::new(nspace(), Rank(0)), &mut visit.notes), "it is another's");
-    assert!(visit.door.hear_out(&proc(), &mut visit.notes));
+    assert!(!visit.door.hear_out(&Proc::new(nspace(), Rank(0)), None, &mut visit.notes), "it is another's");
+    assert!(visit.door.hear_out(&proc(), None, &mut visit.notes));
     // What comes after it has ended is another's.
     visit.peer.write_all(b"cmd=get_appnum\n").unwrap();
     visit.go_on();
     assert_aborts(&visit);
 
     let mut silent = Visit::admitted(1);
-    assert!(silent.door.hear_out(&proc(), &mut silent.notes));
+    assert!(silent.door.hear_out(&proc(), None, &mut silent.notes));
     silent.go_on();
     assert!(!silent.is_there() && silent.notes.asked.is_empty());
-    assert!(!silent.door.hear_out(&proc(), &mut silent.notes));
+    assert!(!silent.door.hear_out(&proc(), None, &mut silent.notes));
 }
 
 #[test]
 fn a_process_that_has_ended_is_heard_out_though_nobody_has_taken_it_in() {
     let mut visit = Visit::unknown();
     visit.peer.write_all(&[&seat::line(&proc(), &TOKEN)[..], INIT_1, b"cmd=abort exitcode=3\n"].concat()).unwrap();
-    assert!(visit.door.hear_out(&proc(), &mut visit.notes));
+    assert!(visit.door.hear_out(&proc(), None, &mut visit.notes));
     visit.admit();
     assert_aborts(&visit);
 
     let mut silent = Visit::seated();
-    assert!(silent.door.hear_out(&proc(), &mut silent.notes));
+    assert!(silent.door.hear_out(&proc(), None, &mut silent.notes));
     assert!(!silent.is_there() && silent.left().is_empty(), "the server knows nothing of it");
 }
 

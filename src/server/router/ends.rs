@@ -33,7 +33,7 @@ impl Router {
         let Some(client) = self.jobs.client_mut(&proc).filter(|client| client.peer == Some(peer)) else { return };
         client.peer = None;
         match client.phase {
-            // The host knows, and it ends as the host has said.
+            // It has ended, and is heard out to here.
             _ if self.last_words.is_speaking(&proc) => {}
             _ if client.is_tool => {
                 if client.phase == Phase::Joined {
@@ -82,6 +82,11 @@ impl Router {
                 }
             }
         }
+    }
+
+    /// Returns whether this is the process that is watched for.
+    pub(in crate::server) fn is_watched(&self, proc: &Proc, watch: WatchId) -> bool {
+        self.jobs.client(proc).is_some_and(|client| client.watch == Some(watch))
     }
 
     /// The kernel says that a process has ended.

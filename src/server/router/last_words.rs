@@ -1,28 +1,41 @@
-//! Last words: what a process has sent before its end, of which the host knows before its door does.
+//! Last words: what a process has sent before its end, of which the kernel or the host knows before its door does.
 //!
-//! A process that the kernel does not show to the server ends when the host says so. Its connection may hold requests
-//! then that nobody has read, an abort among them, or wait at the door still. So the doors are asked to
+//! A process ends when the kernel says so, or the host. Its connection may hold requests then that nobody has read, an
+//! abort among them, or wait at the door still. So the doors are asked to
 //! [hear it out](crate::message::door::Door::hear_out), and it has ended once its connection has, or at once where no
-//! door has one.
+//! door has more of it.
 use std::collections::VecDeque;
 
 use super::Router;
 use crate::data::Proc;
+use crate::message::door::PeerId;
 use crate::server::ctx::Done;
+use crate::server::ctx::system::WatchId;
 
-/// Processes that have ended, by the host's word.
+/// Who says that a process has ended.
+enum Word {
+    Kernel(WatchId),
+    Host(Done<()>),
+}
+
+/// Processes that have ended, and whose end does not count yet.
 #[derive(Default)]
 pub(in crate::server) struct LastWords {
     /// Those of whom the doors are not told yet.
     news: VecDeque<(Proc, Done<()>)>,
     /// Those that are heard out.
-    speaking: Vec<(Proc, Done<()>)>,
+    speaking: Vec<(Proc, Word)>,
 }
 
 impl LastWords {
-    /// A process has ended.
+    /// A process has ended, by the host's word.
     pub(in crate::server) fn has_died(&mut self, proc: Proc, done: Done<()>) {
         self.news.push_back((proc, done));
+    }
+
+    /// A process has ended, by the kernel's word, and is heard out.
+    pub(in crate::server) fn is_over(&mut self, proc: Proc, watch: WatchId) {
+        self.speaking.push((proc, Word::Kernel(watch)));
     }
 
     /// Takes a process of which the doors are to be told.
@@ -39,9 +52,9 @@ impl LastWords {
 impl Router {
     /// The doors are told that a process has ended, and some of them hears it out or none.
     pub(in crate::server) fn has_died(&mut self, proc: Proc, done: Done<()>, speaks: bool) {
-        match speaks && self.has_peer(&proc) {
-            true => self.last_words.speaking.push((proc, done)),
-            false => self.is_silent(&proc, done),
+        match speaks && self.peer_of(&proc).is_some() {
+            true => self.last_words.speaking.push((proc, Word::Host(done))),
+            false => self.is_silent(&proc, Word::Host(done)),
         }
     }
 
@@ -51,20 +64,26 @@ impl Router {
             return false;
         }
         let all = std::mem::take(&mut self.last_words.speaking);
-        let (speaking, silent): (Vec<_>, Vec<_>) = all.into_iter().partition(|(proc, _)| self.has_peer(proc));
+        let (speaking, silent): (Vec<_>, Vec<_>) = all.into_iter().partition(|(proc, _)| self.peer_of(proc).is_some());
         self.last_words.speaking = speaking;
         let are_some = !silent.is_empty();
-        silent.into_iter().for_each(|(proc, done)| self.is_silent(&proc, done));
+        silent.into_iter().for_each(|(proc, word)| self.is_silent(&proc, word));
         are_some
     }
 
-    fn has_peer(&self, proc: &Proc) -> bool {
-        self.jobs.client(proc).is_some_and(|client| client.peer.is_some())
+    /// Returns the connection that a process is let in by.
+    pub(in crate::server) fn peer_of(&self, proc: &Proc) -> Option<PeerId> {
+        self.jobs.client(proc)?.peer
     }
 
-    fn is_silent(&mut self, proc: &Proc, done: Done<()>) {
-        self.client_died(proc);
-        self.process_left(&proc.nspace);
-        self.cx.finish(done, Ok(()));
+    fn is_silent(&mut self, proc: &Proc, word: Word) {
+        match word {
+            Word::Kernel(watch) => self.process_ended(proc, watch),
+            Word::Host(done) => {
+                self.client_died(proc);
+                self.process_left(&proc.nspace);
+                self.cx.finish(done, Ok(()));
+            }
+        }
     }
 }

@@ -411,3 +411,19 @@ fn much_is_sent_in_turns_and_to_a_held_process_when_others_have_had_theirs() {
         visit.door.ready(id, writable, &mut visit.notes);
     }
 }
+
+#[test]
+fn a_process_that_has_ended_is_heard_out_though_another_holds_its_connection() {
+    let proc = Proc::new(nspace(), Rank(0));
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::unlimited()]);
+    let id = visit.notes.arrived[0].connection;
+    assert!(!visit.door.hear_out(&proc, Some(id), &mut visit.notes), "it has said nothing");
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::unlimited()]);
+    visit.peers[0].write_all(&message(FIRST_DYNAMIC, &commit("a", 10))).unwrap();
+    assert!(!visit.door.hear_out(&proc, None, &mut visit.notes), "it is at another door");
+    assert!(visit.door.hear_out(&proc, Some(id), &mut visit.notes));
+    // What comes after it has ended is another's.
+    visit.peers[0].write_all(&message(FIRST_DYNAMIC, &commit("b", 10))).unwrap();
+    visit.until(|visit| !visit.notes.left.is_empty());
+    assert_eq!(committed(&visit.notes), [Key::new("a").unwrap()]);
+}

@@ -8,6 +8,8 @@
 //!
 //! A thread is told through its [`OutputSender`] of ranks that are started later, of texts that are to appear between
 //! the lines, and of the end.
+mod written;
+
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::iter;
@@ -17,7 +19,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use instanton::data::Proc;
 use instanton::internal::message::lines::{LineFormat, Origin};
-use instanton::server::Completion;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -25,6 +26,7 @@ use nix::unistd::Pid;
 
 use crate::pulls::PulledStream;
 use crate::strangers::Strangers;
+pub use written::Written;
 
 /// A line longer than this is passed on in pieces.
 pub const LONGEST_LINE: usize = 16 << 20;
@@ -220,32 +222,6 @@ enum Message {
     End,
 }
 
-/// Request that is answered when all its texts are written, or nothing is written any more. Whoever made it is charged
-/// with them until then.
-#[derive(Clone)]
-pub struct Written(Arc<Mutex<Answer>>);
-
-/// The way back from it.
-struct Answer(Option<Completion<()>>);
-
-impl Written {
-    /// A request that is answered when this and its copies are dropped.
-    pub fn new(done: Completion<()>) -> Self {
-        Self(Arc::new(Mutex::new(Answer(Some(done)))))
-    }
-
-    /// Leaves the answer to the caller.
-    pub fn forget(self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = None;
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        self.0.take().into_iter().for_each(|done| done.complete(Ok(())));
-    }
-}
-
 /// Messages; none when nothing is forwarded any more: later ones are dropped, and a pipe closes.
 type Queue = Option<Vec<Message>>;
 
@@ -425,6 +401,7 @@ fn wait(woken: &PipeReader, sources: &[Source], limit: PollTimeout) -> io::Resul
 mod tests {
     use super::*;
     use instanton::data::{Nspace, Rank};
+    use instanton::server::Completion;
     use std::sync::mpsc;
     use std::thread;
 

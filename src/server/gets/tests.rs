@@ -1,0 +1,305 @@
+//! Tests of Gets: what they wait for, what ends them, and in whose time.
+use std::cell::Cell;
+use std::sync::mpsc;
+
+use super::sweeps::SLICE;
+use super::*;
+use crate::data::Scope;
+use crate::message::{Posted, Reply};
+use crate::server::ctx::effect::Effect;
+use crate::server::ctx::slices::Slice;
+use crate::server::ctx::testing::{self, TestCtx, proc};
+use crate::server::host::{Accepted, Answer, Completion, Host, NoHost};
+
+thread_local! {
+    /// Look-ups that were made again.
+    pub static LOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A host that keeps what it is asked.
+struct ChannelHost(mpsc::Sender<(Proc, Completion<Vec<u8>>)>);
+
+impl Host for ChannelHost {
+    fn direct_modex(&self, proc: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+        self.0.send((proc.clone(), done)).unwrap();
+        Ok(Answer::Later)
+    }
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+/// A job of four ranks, of which 0 and 1 run here.
+fn bench(host: impl Host) -> (TestCtx, Jobs, Gets) {
+    let mut jobs = Jobs::default();
+    jobs.add(&proc("job", 0).nspace, 4, &[Rank(0), Rank(1)]);
+    (testing::ctx(host), jobs, Gets::default())
+}
+
+fn commit(test: &mut TestCtx, jobs: &mut Jobs, gets: &mut Gets, rank: u32, name: &str, scope: Scope) {
+    let entry = Posted { scope, key: key(name), value: Value::from(rank) };
+    jobs.commit(&mut test.cx, proc("job", rank), vec![entry]).unwrap();
+    posted(test, jobs, gets);
+}
+
+fn posted(test: &mut TestCtx, jobs: &Jobs, gets: &mut Gets) {
+    for effect in test.effects() {
+        let Effect::Posted { proc, keys } = effect else { panic!("{effect:?}") };
+        gets.posted(&mut test.cx, jobs, &proc, &keys);
+    }
+}
+
+#[test]
+fn a_get_waits_until_the_key_is_posted_by_that_rank_or_by_any() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let peer = test.connect(&proc("job", 0));
+    let [named, any] = [Rank(1), Rank::UNDEF].map(|rank| {
+        let caller = test.request(peer);
+        let of = Proc::new(proc("job", 0).nspace, rank);
+        gets.get(&mut test.cx, &jobs, caller, of, Some(key("k")), &[]);
+        caller
+    });
+    commit(&mut test, &mut jobs, &mut gets, 1, "other", Scope::GLOBAL);
+    assert_eq!(test.replies(), []);
+    commit(&mut test, &mut jobs, &mut gets, 1, "k", Scope::GLOBAL);
+    let value = || Reply::Value(Value::from(1u32));
+    assert_eq!(test.replies(), [(named, value()), (any, value())]);
+    assert!(test.advance(Duration::from_secs(3600)).is_empty(), "no deadline is left behind");
+}
+
+#[test]
+fn a_get_ends_when_it_has_waited_long_enough() {
+    let (mut test, jobs, mut gets) = bench(NoHost);
+    let peer = test.connect(&proc("job", 0));
+    let caller = test.request(peer);
+    gets.get(&mut test.cx, &jobs, caller, proc("job", 1), Some(key("k")), &[]);
+    let patience = test.cx.config.get_patience;
+    assert!(test.advance(patience - Duration::from_millis(1)).is_empty());
+    let expired = test.advance(Duration::from_millis(1));
+    let [Deadline::Get(number)] = expired[..] else { panic!("{expired:?}") };
+    gets.expired(&mut test.cx, number);
+    assert_eq!(test.replies(), [(caller, Reply::Done(Status::ERR_TIMEOUT))]);
+}
+
+#[test]
+fn what_cannot_come_is_not_waited_for() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let peer = test.connect(&proc("job", 0));
+    let ask = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, name, info: &[Info]| {
+        let caller = test.request(peer);
+        gets.get(&mut test.cx, jobs, caller, proc("job", 1), Some(key(name)), info);
+        test.replies().into_iter().map(|(_, reply)| reply).next()
+    };
+    let nothing = Some(Reply::Done(Status::ERR_NOT_FOUND));
+    assert_eq!(ask(&mut test, &mut gets, &jobs, "k", &[Info::new(keys::OPTIONAL, true)]), nothing);
+    assert_eq!(ask(&mut test, &mut gets, &jobs, "pmix.reserved", &[]), nothing);
+    // A key for other nodes alone ends the wait for it.
+    assert_eq!(ask(&mut test, &mut gets, &jobs, "hidden", &[]), None);
+    commit(&mut test, &mut jobs, &mut gets, 1, "hidden", Scope::REMOTE);
+    assert_eq!(test.replies().pop().map(|(_, reply)| reply), nothing);
+    assert_eq!(ask(&mut test, &mut gets, &jobs, "hidden", &[]), nothing);
+    // So does the end of the process.
+    assert_eq!(ask(&mut test, &mut gets, &jobs, "k", &[]), None);
+    gets.process_gone(&mut test.cx, &jobs, &proc("job", 1));
+    assert_eq!(test.replies().pop().map(|(_, reply)| reply), nothing);
+}
+
+#[test]
+fn a_scope_limits_what_is_posted_and_what_is_internal_never_comes() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let peer = test.connect(&proc("job", 0));
+    commit(&mut test, &mut jobs, &mut gets, 1, "local", Scope::LOCAL);
+    commit(&mut test, &mut jobs, &mut gets, 1, "global", Scope::GLOBAL);
+    let mut ask = |key, scope| {
+        let caller = test.request(peer);
+        let info = [Info::new(keys::DATA_SCOPE, scope)];
+        gets.get(&mut test.cx, &jobs, caller, proc("job", 1), key, &info);
+        test.replies().pop().map(|(_, reply)| reply)
+    };
+    let mut posted = |scope| {
+        let Some(Reply::Infos(_, infos)) = ask(None, scope) else { panic!("all of it") };
+        let names = infos.iter().filter_map(|info| info.key.as_str()).filter(|key| !key.starts_with("pmix."));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(posted(Scope::LOCAL), ["local", "global"]);
+    assert_eq!((posted(Scope::GLOBAL), posted(Scope::REMOTE)), (vec!["global".into()], vec!["global".into()]));
+    assert_eq!(ask(Some(key("k")), Scope::INTERNAL), Some(Reply::Done(Status::ERR_NOT_FOUND)));
+    assert_eq!(ask(Some(key("k")), Scope::LOCAL), None);
+}
+
+#[test]
+fn a_node_and_a_session_are_known_whatever_the_process() {
+    let (mut test, jobs, mut gets) = bench(NoHost);
+    let peer = test.connect(&proc("job", 0));
+    let mut ask = |key: &str, named: bool| {
+        let caller = test.request(peer);
+        let place = Info::new(keys::HOSTNAME, "here");
+        let info: Vec<Info> = [Info::new(keys::NODE_INFO, true)].into_iter().chain(named.then_some(place)).collect();
+        gets.get(&mut test.cx, &jobs, caller, proc("unknown", 7), Key::new(key).ok(), &info);
+        test.replies().pop().map(|(_, reply)| reply)
+    };
+    let nothing = Some(Reply::Done(Status::ERR_NOT_FOUND));
+    assert_eq!(ask(keys::HOSTNAME, true), Some(Reply::Value("here".into())));
+    assert_eq!((ask(keys::HOSTNAME, false), ask(keys::LOCAL_SIZE, true)), (nothing.clone(), nothing));
+}
+
+#[test]
+fn the_host_is_asked_once_for_all_who_wait_and_anew_after_they_have_gone() {
+    let (sender, asked) = mpsc::channel();
+    let (mut test, mut jobs, mut gets) = bench(ChannelHost(sender));
+    let peers = [0, 1].map(|rank| test.connect(&proc("job", rank)));
+    let ask = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, peer| {
+        let caller = test.request(peer);
+        gets.get(&mut test.cx, jobs, caller, proc("job", 3), Some(key("k")), &[]);
+        caller
+    };
+    for peer in peers {
+        ask(&mut test, &mut gets, &jobs, peer);
+    }
+    let (first, done) = asked.try_recv().unwrap();
+    assert!(first == proc("job", 3) && asked.try_recv().is_err());
+    peers.iter().for_each(|peer| gets.peer_over(&mut test.cx, &jobs, *peer));
+    let late = test.connect(&proc("job", 0));
+    let caller = ask(&mut test, &mut gets, &jobs, late);
+    let (_, anew) = asked.try_recv().expect("the host is asked anew");
+    let nothing = Reply::Done(Status::ERR_NOT_FOUND);
+    for (done, replies) in [(done, vec![]), (anew, vec![(caller, nothing)])] {
+        done.complete(Ok(Vec::new()));
+        let Some(Ticket::DirectModex(of, number, result)) = test.ticket() else { panic!("an answer") };
+        gets.fetched(&mut test.cx, &mut jobs, &of, number, result.map(|_| Said::default()));
+        assert_eq!(test.replies(), replies);
+    }
+}
+
+#[test]
+fn another_node_is_answered_when_the_process_has_posted_or_the_job_turns_out_to_be_elsewhere() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let (sender, answers) = mpsc::channel();
+    let request = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, of: Proc| {
+        let sender = sender.clone();
+        let done =
+            Box::new(move |blob: Result<Vec<u8>, Status>| sender.send(blob.map(|blob| !blob.is_empty())).unwrap());
+        gets.direct_modex.request(&mut test.cx, jobs, of, &[], done);
+        test.call_back();
+    };
+    request(&mut test, &mut gets, &jobs, proc("job", 3));
+    assert_eq!(answers.try_recv(), Ok(Err(Status::ERR_NOT_FOUND)), "it runs elsewhere");
+    request(&mut test, &mut gets, &jobs, proc("job", 1));
+    request(&mut test, &mut gets, &jobs, proc("later", 0));
+    assert!(answers.try_recv().is_err());
+    commit(&mut test, &mut jobs, &mut gets, 1, "k", Scope::GLOBAL);
+    test.call_back();
+    assert_eq!(answers.try_recv(), Ok(Ok(true)));
+    let later = proc("later", 0).nspace;
+    jobs.add(&later, 1, &[]);
+    gets.job_registered(&mut test.cx, &jobs, &later);
+    test.call_back();
+    assert_eq!(answers.try_recv(), Ok(Err(Status::ERR_NOT_FOUND)));
+}
+
+#[test]
+fn what_a_process_posts_is_looked_at_for_those_alone_who_wait_for_that() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let peers = [0, 1].map(|rank| test.connect(&proc("job", rank)));
+    let ask = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, peer, of: u32, name: &str| {
+        let caller = test.request(peer);
+        let limit = [Info::new(keys::TIMEOUT, 0)];
+        gets.get(&mut test.cx, jobs, caller, proc("job", of), Some(key(name)), &limit);
+        caller
+    };
+    for number in 0..20_000 {
+        ask(&mut test, &mut gets, &jobs, peers[0], 1, &format!("never{number}"));
+    }
+    let wanted = ask(&mut test, &mut gets, &jobs, peers[1], 0, "k");
+    LOOKS.set(0);
+    for round in 0..100 {
+        commit(&mut test, &mut jobs, &mut gets, 1, &format!("other{round}"), Scope::GLOBAL);
+    }
+    commit(&mut test, &mut jobs, &mut gets, 0, "k", Scope::GLOBAL);
+    assert_eq!(test.replies(), [(wanted, Reply::Value(Value::from(0u32)))]);
+    assert_eq!(LOOKS.get(), 1);
+    peers.iter().for_each(|peer| gets.peer_over(&mut test.cx, &jobs, *peer));
+    while let Some(Slice::Gets) = test.cx.slices.pop_front() {
+        gets.slice(&mut test.cx, &jobs);
+    }
+    assert!(gets.waiting.is_empty() && gets.by_proc.is_empty() && gets.by_peer.is_empty());
+    assert!(!test.cx.awaited.has(&proc("job", 1)));
+}
+
+#[test]
+fn what_many_wait_for_is_answered_in_slices() {
+    const MANY: usize = 3 * SLICE;
+    let nothing = Reply::Done(Status::ERR_NOT_FOUND);
+    for end in ["posted", "gone", "left", "over"] {
+        let (mut test, mut jobs, mut gets) = bench(NoHost);
+        let peer = test.connect(&proc("job", 0));
+        for _ in 0..MANY {
+            let caller = test.request(peer);
+            gets.get(&mut test.cx, &jobs, caller, proc("job", 1), Some(key("k")), &[]);
+        }
+        match end {
+            "posted" => commit(&mut test, &mut jobs, &mut gets, 1, "k", Scope::GLOBAL),
+            "gone" => gets.process_gone(&mut test.cx, &jobs, &proc("job", 1)),
+            "left" => gets.peer_over(&mut test.cx, &jobs, peer),
+            _ => gets.job_over(&mut test.cx, &jobs, &proc("job", 1).nspace),
+        }
+        assert_eq!(gets.waiting.len(), MANY - SLICE, "{end}");
+        // What comes meanwhile does not push in, and an end later does not take away what was posted before.
+        gets.process_gone(&mut test.cx, &jobs, &proc("job", 1));
+        assert_eq!(gets.waiting.len(), MANY - SLICE, "{end}");
+        let mut slices = 0;
+        while let Some(Slice::Gets) = test.cx.slices.pop_front() {
+            slices += 1;
+            gets.slice(&mut test.cx, &jobs);
+        }
+        let replies = test.replies();
+        let all_are = |wanted: Reply| replies.iter().all(|(_, reply)| *reply == wanted);
+        match end {
+            "posted" => assert!(all_are(Reply::Value(Value::from(1u32))) && replies.len() == MANY),
+            "left" => assert!(replies.is_empty()),
+            _ => assert!(all_are(nothing.clone()) && replies.len() == MANY),
+        }
+        assert!((2..=4).contains(&slices) && gets.open() == 0, "{end}: {slices} slices");
+        assert!(test.advance(Duration::from_secs(3600)).is_empty(), "no deadline is left behind");
+    }
+}
+
+#[test]
+fn the_few_look_ups_of_a_job_do_not_wait_for_the_many_of_another() {
+    const MANY: usize = 10 * SLICE;
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    jobs.add(&proc("other", 0).nspace, 2, &[Rank(0), Rank(1)]);
+    let [greedy, other] = ["job", "other"].map(|nspace| test.connect(&proc(nspace, 0)));
+    for (peer, nspace, count) in [(greedy, "job", MANY), (other, "other", 3)] {
+        for _ in 0..count {
+            let caller = test.request(peer);
+            gets.get(&mut test.cx, &jobs, caller, proc(nspace, 1), Some(key("k")), &[]);
+        }
+    }
+    ["job", "other"].iter().for_each(|nspace| gets.process_gone(&mut test.cx, &jobs, &proc(nspace, 1)));
+    assert_eq!(test.cx.slices.pop_front(), Some(Slice::Gets));
+    gets.slice(&mut test.cx, &jobs);
+    let answered = test.replies().iter().filter(|(caller, _)| caller.peer == other).count();
+    assert_eq!((answered, gets.waiting.len()), (3, MANY + 3 - 2 * SLICE));
+}
+
+#[test]
+fn large_answers_are_given_a_few_at_a_time() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let peer = test.connect(&proc("job", 0));
+    for _ in 0..100 {
+        let caller = test.request(peer);
+        gets.get(&mut test.cx, &jobs, caller, proc("job", 1), Some(key("k")), &[]);
+    }
+    let entry = Posted { scope: Scope::GLOBAL, key: key("k"), value: Value::from(vec![0u8; 1 << 20]) };
+    jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
+    posted(&mut test, &jobs, &mut gets);
+    assert_eq!(test.replies().len(), 1);
+    let mut answered = 1;
+    while let Some(Slice::Gets) = test.cx.slices.pop_front() {
+        gets.slice(&mut test.cx, &jobs);
+        answered += test.replies().len();
+    }
+    assert_eq!((answered, gets.open()), (100, 0));
+}

@@ -205,8 +205,10 @@ fn a_get_makes_no_system_call() {
 #[test]
 fn threads_get_what_their_peers_post_anew() {
     for suite in Suite::all("threads_get_what_their_peers_post_anew", &["pmix/reposts"]) {
-        // To quick processes in a second life, a server of 5.0 says that a fence was partial.
-        for (library, lives) in [(Stock, "20"), (Ours, "1")] {
+        // A server of 5.0 says of fences in a second life that they were partial, or never ends them, with the plug-in and
+        // without, whatever the library of its ranks.
+        let lives = if suite.answers_stock_ranks() { "20" } else { "1" };
+        for library in [Stock, Ours] {
             let launch = suite.plugged(3, library, "pmix/reposts").args([lives, "20"]);
             let deletes = suite.answers_stock_ranks() && library == Stock;
             let outcome = launch.args(deletes.then_some("delete")).run().expect(0);

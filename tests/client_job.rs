@@ -162,7 +162,7 @@ fn held() {
             .wait()
             .unwrap();
     }
-    // What is met for lies in segments that are new each time.
+    // The data of each fence lie in new segments.
     let both = [rank_of(&client, 0), last.clone()];
     for (round, procs) in [&[][..], &both, &[]].into_iter().enumerate() {
         let name = format!("round {round}");
@@ -182,7 +182,7 @@ fn held() {
         assert_eq!(readers().len(), 1);
         release.send(()).unwrap();
     }
-    // What has come meanwhile is not lost.
+    // Messages that have come meanwhile are not lost.
     client.fence(&[], &[]).wait().unwrap();
     client.finalize(&[]).unwrap();
 }

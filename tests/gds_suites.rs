@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 /// Suites with a release of the stock library that is served.
 const SUITES: [&str; 2] = ["trixie", "testing"];
 
-/// What a rank brings.
+/// Library of a rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Library {
     Stock,
@@ -109,7 +109,7 @@ fn lines(outcome: &Outcome) -> Vec<&str> {
     lines
 }
 
-/// What a stock rank says of values that have been posted anew: without the plug-in the first ones, for ever.
+/// Line of a stock rank about values that have been posted anew: without the plug-in the first ones, for ever.
 fn is_posted_anew(line: &str) -> bool {
     line.contains(": get s.text of ") || line.contains(": get c.new of ")
 }

@@ -23,7 +23,7 @@ impl Kin {
     }
 
     fn launch(&self, ranks: u32, name: &str) -> Launch {
-        // What leaves a node keeps to this machine, and to sockets.
+        // Traffic between nodes keeps to this machine, and to sockets.
         Launch::ranks(ranks, self.program(name))
             .env("MPIR_CVAR_CH4_NETMOD", "ofi")
             .env("FI_PROVIDER", "tcp")
@@ -158,7 +158,7 @@ fn a_rank_has_its_own_descriptor_alone() {
     assert!(sockets.len() == 3 && sockets.iter().all(is_own), "{outcome:#?}");
 }
 
-/// What a process says by hand, twice from beginning to end.
+/// Lines of a process, spoken by hand, twice from beginning to end.
 #[test]
 fn a_rank_that_has_finalized_may_begin_once_more() {
     if !have("a_rank_that_has_finalized_may_begin_once_more", &[]) {

@@ -136,7 +136,7 @@ pub unsafe fn expression<'a>(text: *const c_char) -> Option<&'a [u8]> {
         let mut head = method.len() + 1;
         let mut size = c_bytes(text.add(head))?;
         head += size.len() + 1;
-        // What comes behind a size is no text.
+        // Bytes behind a size are no text.
         if !size.starts_with(b"size=") {
             size = c_bytes(text.add(head))?;
             head += size.len() + 1;

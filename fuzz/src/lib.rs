@@ -50,7 +50,7 @@ pub const PARSERS: [(&str, Parser); 20] = [
     ("answer", is_answer),
     ("job_info", is_job_info),
     ("news", is_news),
-    // What processes say that speak PMI-1 or PMI-2, and their launchers.
+    // Lines of processes that speak PMI-1 or PMI-2, and of their launchers.
     ("pmi", is_pmi),
 ];
 

@@ -336,7 +336,7 @@ mod tests {
     use super::*;
     use instanton::store::Question;
 
-    /// What a process of a job `job` of one process is told, packed as releases since 4.1 do it, with one key of the
+    /// Information for the process of a job `job` of one, packed as releases since 4.1 do it, with one key of the
     /// site's.
     fn answer(site: u8) -> Vec<u8> {
         let mut bytes = b"\x02\x08job\0".to_vec();

@@ -101,7 +101,7 @@ pub unsafe fn query(module: *mut *const Module, priority: *mut c_int, caller: *c
 /// Says why the host is not served: a server to its user, anybody in the trace.
 fn decline(reason: &str) {
     trace!("this PMIx library is not served: {reason}");
-    // What was launched is a client, whose user has been told by the server.
+    // A process that was launched is a client, whose user has been told by the server.
     if std::env::var_os("PMIX_NAMESPACE").is_none() {
         use std::io::Write;
         let line = format!("pmix_mca_gds_instanton: not used with this PMIx library: {reason}\n");
@@ -112,7 +112,7 @@ fn decline(reason: &str) {
 /// The host's module, with own functions in some places.
 fn filled(theirs: &Module, layout: &Layout) -> Module {
     let mut rest = theirs.rest;
-    // What the host calls in all modules, it calls in its own one as well.
+    // Slots that the host calls in all modules, it calls in its own one as well.
     layout.for_all.iter().for_each(|at| rest[*at] = None);
     if let Some(at) = layout.delete_key {
         // SAFETY: the host calls it by the type that it has here, in the place that it has in this release.
@@ -262,7 +262,7 @@ unsafe extern "C" fn register_job_info(peer: Object, reply: Object) -> c_int {
     if let Some(asker) = asker {
         with(|host, keeper| {
             keeper.tell(&asker, || {
-                // Who is told an error need not wait for segments to find it.
+                // A caller that is told an error need not wait for segments to find it.
                 if status != SUCCESS {
                     return None;
                 }
@@ -327,7 +327,7 @@ unsafe extern "C" fn answered(
 /// A process has committed a value.
 unsafe extern "C" fn store(proc: *const abi::Proc, scope: u8, entry: Object) -> c_int {
     with(|host, keeper| {
-        // What is for other nodes alone, or for the server itself, is not seen on this one.
+        // Values for other nodes alone, or for the server itself, are not seen on this one.
         if [REMOTE, DELETE_REMOTE, DELETE_INTERNAL].contains(&scope) {
             return;
         }

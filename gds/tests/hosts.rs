@@ -95,7 +95,7 @@ fn a_library_of_another_release_or_shape_is_declined() {
     }
 }
 
-/// What makes a host one of each release that is served.
+/// Macros that make a host one of each release that is served.
 const RELEASES: [(&str, &[&str]); 3] = [("4.2", &[]), ("5.0", &["-DLATER"]), ("7.0", &["-DLATEST"])];
 
 /// A host of each release, in a process of its own, with further macros: it must be served, go on as it would alone, and
@@ -123,7 +123,7 @@ fn a_library_that_is_as_it_says_is_served() {
     expect_of_each_release("a_library_that_is_as_it_says_is_served", &[], 2);
 }
 
-/// What a process finds of a key that the segments have, twice and on another thread, and there of another key.
+/// Answers to a process for a key that the segments have, twice and on another thread, and there of another key.
 fn found(test: &str, macros: &[&str]) -> [c_int; 4] {
     let host = host(test, &[&["-DLATEST"], macros].concat());
     let module = ask(host).expect("it is served");

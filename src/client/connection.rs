@@ -66,7 +66,7 @@ pub(super) struct Link {
     /// who has just been answered may hold it, to send the next request.
     has_unsent: AtomicBool,
     inbox: Mutex<Inbox>,
-    /// What the control thread takes in. Its lock may be held while that of the outbox is taken, and not the other way
+    /// Messages for the control thread. Its lock may be held while that of the outbox is taken, and not the other way
     /// round.
     received: Mutex<Received>,
     wake: EventFd,
@@ -181,7 +181,7 @@ impl Link {
         outbox.in_handler.then_some(outbox.handlers)
     }
 
-    /// What the control thread takes in.
+    /// Messages for the control thread.
     pub(super) fn received(&self) -> MutexGuard<'_, Received> {
         lock(&self.received)
     }

@@ -417,7 +417,7 @@ impl Inner {
         // Under a stock server the host keeps what other processes have posted, whatever the key.
         let is_kept = self.has_upstream() && rank.is_process() && rank != self.proc.rank;
         let is_hosts = question.is_reserved() && !is_servers && !is_kept;
-        // What a process keeps to itself was looked for first.
+        // Values that a process keeps to itself were looked for first.
         let is_kept_back = directives.scope == Some(Scope::INTERNAL);
         let settled = !question.has_default_level() || rank == Rank::WILDCARD || is_hosts || is_kept_back;
         let shown = directives.immediate && rank != Rank::UNDEF && !is_servers && !is_kept;

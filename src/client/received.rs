@@ -1,4 +1,4 @@
-//! What has come from the server: bytes at the socket, and before them messages that were
+//! Messages from the server: bytes at the socket, and before them messages that were
 //! [read aside](super::receiver) and wait for the control thread.
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use super::receiver::Receiver;
 /// Bytes of messages that wait for the control thread, beyond which no more are read aside.
 const MOST: usize = 16 << 20;
 
-/// What the control thread takes in.
+/// Messages for the control thread.
 #[derive(Default)]
 pub(super) struct Received {
     /// The receiving side; none where there is no server, or not any more.

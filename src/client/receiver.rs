@@ -12,7 +12,7 @@
 //! over, which it looks for under the lock of what has [come](super::received), as the control thread takes that before
 //! it goes on: so nothing overtakes anything.
 //!
-//! What waits for the control thread is bounded: where that is much, nothing is read before the handler is over. When
+//! The backlog of the control thread is bounded: where it is long, nothing is read before the handler is over. When
 //! the server dies, or breaks the protocol, those who block learn of it at once, and the control thread finds the end
 //! behind what came before it.
 use std::io;
@@ -50,7 +50,7 @@ pub(super) struct Receiver {
     thread: JoinHandle<()>,
 }
 
-/// What the thread does.
+/// State of the thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// It sleeps, and nothing will wake it.
@@ -192,7 +192,7 @@ impl Inner {
     }
 }
 
-/// What the thread does next.
+/// Next step of the thread.
 enum Step {
     Again,
     /// Nothing has come.

@@ -22,7 +22,7 @@ pub const MAX_QUEUED_DESCRIPTORS: usize = 4 * MAX_DESCRIPTORS;
 /// Bytes that one that waits is charged with: what the kernel keeps of it, and as its share of a scarce thing.
 const DESCRIPTOR: usize = 4 << 10;
 
-/// What goes with a message.
+/// Companions of a message.
 struct With {
     descriptors: Vec<OwnedFd>,
     _charge: Option<Charge>,
@@ -205,7 +205,7 @@ impl Connection {
     ) -> Result<(), PushError> {
         self.check_queue()?;
         let bytes = frame::encode(kind, number, descriptors.len(), body)?;
-        // Who is let in has asked for nothing yet.
+        // A peer that is let in has asked for nothing yet.
         self.queue(Bytes::Own(bytes), descriptors, None, kind == Kind::Welcome)
     }
 

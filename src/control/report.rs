@@ -60,7 +60,7 @@ impl UriFile {
         };
         let written: io::Result<(u64, u64)> = write();
         let inode = written.inspect_err(|_| {
-            // What cannot be removed now stays, empty or not.
+            // A folder that cannot be removed now stays, empty or not.
             let _ = unlinkat(&parent, draft.as_str(), UnlinkatFlags::NoRemoveDir);
         })?;
         Ok(UriFile { parent, name, inode })

@@ -39,7 +39,7 @@ pub enum LinkError {
     /// A segment that it has sent cannot be used.
     #[error("{0}")]
     Attach(#[from] AttachError),
-    /// What it has added cannot be read by its name.
+    /// A segment that it has added cannot be read by its name.
     #[cfg(feature = "named-segments")]
     #[error("{0}")]
     Named(#[from] NameError),
@@ -114,7 +114,7 @@ pub(super) struct Link {
     trust: Trust,
 }
 
-/// Whether the owner of segments is trusted that are not sealed.
+/// Trust in the owner of segments that are not sealed.
 #[cfg(feature = "named-segments")]
 pub(super) type Trust = bool;
 #[cfg(not(feature = "named-segments"))]

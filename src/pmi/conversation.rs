@@ -42,11 +42,11 @@ pub enum Step {
 /// Form of the answer to a request.
 #[derive(Debug)]
 enum Answer {
-    /// Whether it is done.
+    /// Yes or no: the call was done.
     Done,
-    /// Whether the key is free; it is put then.
+    /// Yes or no: the key was free, and is put then.
     Free(Key, Vec<u8>),
-    /// Whether the attribute of the node was put.
+    /// Yes or no: the attribute of the node was put.
     Attribute(Key),
     /// A value.
     Value(Key),

@@ -55,7 +55,7 @@ pub struct PmiListener {
     /// Connections whose seats nobody has named.
     lobby: Lobby,
     turns: Turns,
-    /// Who waits for an attribute of the node: connections, and the numbers of their requests.
+    /// Waiters for an attribute of the node: connections, and the numbers of their requests.
     awaiting: HashMap<(Nspace, Key), Vec<(u64, u64)>>,
     /// Placement of the job that came last.
     mapped: Option<Mapped>,
@@ -259,7 +259,7 @@ impl PmiListener {
                 Stage::In(conversation) => {
                     let before = input.waiting().len();
                     let is_abort = input.waiting().starts_with(b"cmd=abort");
-                    // Who is gone waits for no answer.
+                    // A process that is gone waits for no answer.
                     if conversation.is_waiting() && !is_abort && !*has_ended {
                         return Ok(true);
                     }

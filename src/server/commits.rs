@@ -79,7 +79,7 @@ impl Commits {
         proc: Proc,
         (entries, bytes): (Vec<Posted>, usize),
     ) {
-        // What is composed of the entries is as large as they are.
+        // The draft is as large as the entries that it is composed of.
         let checked = Jobs::check_scopes(&proc, &entries).and_then(|()| cx.charge(caller.peer, Kind::Request, bytes));
         let store = match checked {
             Ok(charge) => jobs.store_mut(&proc.nspace).map(|store| (store, charge)).ok_or(Status::ERR_NOT_FOUND),

@@ -36,7 +36,7 @@ pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, request: 
         }
         Forward::Log { data, directives } => {
             let directives = jobs.signed(cx, proc, directives);
-            // What the host keeps until it is written stays charged where the process is gone.
+            // Data that the host keeps until it is written stays charged where the process is gone.
             let bytes = data.iter().map(|info| info.value.size()).sum();
             let account = cx.peers.get(&caller.peer).map(|entry| entry.requests.account());
             let kept = account.map(|account| account.force(Kind::Request, bytes));

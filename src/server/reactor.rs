@@ -63,7 +63,7 @@ impl Reactor {
         if let Some((proc, watch)) = self.router.cx.system.watch_ended(token) {
             let begin = self.router.cx.begin_step("");
             self.router.cx.name_step("the end", &proc);
-            // What it has sent may lie at its door still.
+            // Its last requests may lie at its door still.
             match self.router.is_watched(&proc, watch) && self.speaks(&proc) {
                 true => self.router.last_words.is_over(proc, watch),
                 false => self.router.process_ended(&proc, watch),

@@ -86,10 +86,10 @@ impl Deref for Bytes {
     }
 }
 
-/// What goes with a message.
+/// Companions of a message.
 #[derive(Default)]
 pub struct With {
-    /// What the server is asked when it is on its way.
+    /// Request to the server once the message is on its way.
     pub then: Option<Request>,
     /// Process that is sent for, where it is another one than that which it is sent to.
     pub cause: Option<Owner>,

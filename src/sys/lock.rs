@@ -65,7 +65,7 @@ mod tests {
         assert!(Lock::take(&open()).unwrap().is_none());
         drop(lock);
         assert!(!is_locked(&reader).unwrap());
-        // Who may only read cannot have it.
+        // A reader without the right to write cannot have it.
         assert!(Lock::take(&reader).is_err());
         drop(Lock::take(&open()).unwrap().expect("nobody has it"));
         std::fs::remove_file(path).unwrap();

@@ -190,7 +190,7 @@ impl Mapping {
             let bytes = &mut bytes[..(CHUNK * 8).min(len - at)];
             file.read_exact_at(bytes, at as u64).map_err(failed)?;
             for (word, bytes) in (at / 8..).zip(bytes.as_chunks::<8>().0) {
-                // What is zero is so already, and takes no memory until it is touched.
+                // Zeros are there already, and take no memory until they are touched.
                 if bytes != &[0; 8] {
                     words.store(word, u64::from_le_bytes(*bytes), Ordering::Relaxed);
                 }

@@ -42,7 +42,7 @@ pub struct Spawn<'a> {
     pub given: Option<BorrowedFd<'a>>,
 }
 
-/// What the child works with. The lists end with NULL and point to strings that live as long.
+/// Arguments of the child. The lists end with NULL and point to strings that live as long.
 struct Prepared<'a> {
     program: &'a CStr,
     words: &'a [*const c_char],

@@ -1,6 +1,6 @@
 //! Entrance of a door: accepts those who come, a bounded number at a time, so that those who are in have their turns.
 //!
-//! Who is left over in a crowd is accepted at the next turn. A process without descriptors looks again after a
+//! Those left over in a crowd are accepted at the next turn. A process without descriptors looks again after a
 //! [pause](super::shortage::PAUSE).
 use std::io;
 use std::time::Instant;

@@ -90,7 +90,7 @@ impl<B: Deref<Target = [u8]>, T> Output<B, T> {
         self.queued
     }
 
-    /// What belongs to the oldest message.
+    /// Companion of the oldest message.
     pub fn first(&self) -> Option<&T> {
         self.queue.front().map(|front| &front.with)
     }

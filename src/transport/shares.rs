@@ -8,7 +8,7 @@
 //! A few arrivals at fences count little, whoever they end the fence for: the last of many does the work of all. All
 //! else counts with the [processor time](crate::sys::stopwatch) that it takes, that of its answer included.
 //!
-//! What threads take for a process counts as its own, and what it is sent as well, but an event as that of its raiser. A
+//! Time of threads for a process counts as its own, and so do its answers, but an event counts for its raiser. A
 //! held process is not sent much meanwhile.
 //!
 //! All connections of one process count together, and so do all tools of a user. Those that have not said who they are
@@ -255,7 +255,7 @@ impl Shares {
         }
         let used = share.used_by(window);
         if share.is_held {
-            // What a turn has led to is counted behind it.
+            // The consequences of a turn are counted behind it.
             let hold = self.held.iter_mut().find(|(_, held)| *held == owner);
             return hold.into_iter().for_each(|(until, _)| *until += OTHERS * time);
         }

@@ -104,8 +104,8 @@ wait $!
 rm -rf "${TMPDIR:?}"/*
 "#;
 
-/// What rank 0 did under `strace -f -o FOLDER/RANK` while it Got many times: its system calls, and true if it has opened
-/// the segments of a node before.
+/// Record of rank 0 under `strace -f -o FOLDER/RANK` while it Got many times: its system calls, and true if it has
+/// opened the segments of a node before.
 pub fn traced_gets(folder: &Path) -> (Vec<String>, bool) {
     let trace = fs::read_to_string(folder.join("0")).expect("a trace of each rank");
     // Of the thread that Gets.

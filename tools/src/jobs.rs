@@ -502,7 +502,7 @@ impl LiveJob {
         self.ranks.iter().all(|process| process.is_dismissed && process.end.is_some())
     }
 
-    /// What it is doing, in a word.
+    /// Its state, in a word.
     pub fn words(&self) -> &'static str {
         match () {
             () if self.failure.is_some() || self.is_late => "ending",

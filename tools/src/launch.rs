@@ -47,7 +47,7 @@ pub fn run(arguments: Launch) -> Result<u8> {
     signals::give_back()?;
     // Not the guardian's name: a kill by name would end both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
-    // Who places ranks on its parts waits for them.
+    // A command that places ranks on its parts waits for them.
     let placement = &arguments.run.placement;
     let topology =
         (placement.needs_machine() || placement.topology.is_some()).then(|| Topology::ask(placement.needs_machine()));

@@ -67,7 +67,7 @@ fn segments_and_values_of_a_job_that_runs() {
     assert_eq!(values(&["--key", "my.key", "--rank", "1-2"]), [1, 2].map(expected));
     assert_eq!(values(&["--key", "PMIX_JOB_SIZE", "--rank", "job"]), [(Value::Null, "3".into(), "host".into())]);
     assert!(values(&["--rank", "2"]).contains(&expected(2)));
-    // What is for other nodes alone is seen of nobody by a look-up.
+    // Data for other nodes alone is found by no look-up.
     assert_eq!(values(&["--key", "elsewhere"]), []);
     let shown = inspect(&[&nspace, "--verify", "--key", "my.key"]);
     let shown = (shown.status.code(), text(&shown));

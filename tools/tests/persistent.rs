@@ -399,7 +399,7 @@ fn hundreds_of_short_jobs_leave_nothing() {
     let rank = example("rank");
     let short: [&[&str]; 3] = [&["true"], &["-n", "2", "echo", "x"], &["-n", "2", rank.to_str().unwrap(), "say"]];
     let round = || short.iter().for_each(|words| assert_eq!(up.run(words).code, Some(0)));
-    // What it needs at most, it has after some.
+    // It has all that it needs after some of them.
     (0..10).for_each(|_| round());
     let (before, memory) = (holds(launcher, &up), memory_of(launcher));
     (0..90).for_each(|_| round());

@@ -37,7 +37,7 @@ fn ended(mut command: Command) -> Ended {
     Ended { code: output.status.code(), signal: None, stdout, stderr }
 }
 
-/// What the command says with these words.
+/// Output of the command with these words.
 fn says(words: &[&str]) -> Ended {
     ended(command(words))
 }
@@ -436,7 +436,7 @@ fn a_reader_that_has_gone_ends_everything_quietly() {
         drop(reader);
         let mut command = command(words);
         let output = command.stdout(writer).stderr(Stdio::piped()).output().unwrap();
-        // What `doctor` finds is its status, and there may be no place for the plug-in.
+        // The findings of `doctor` are its status, and there may be no place for the plug-in.
         let is_said = ["doctor", "gds"].contains(&words[0]);
         assert!(output.status.code() == Some(0) || is_said && output.status.code() == Some(1), "{words:?} {output:?}");
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();

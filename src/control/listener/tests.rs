@@ -214,7 +214,7 @@ fn a_process_that_has_ended_is_heard_out_though_another_holds_its_connection() {
         visit.peer.write_all(&[first, meeting(8).to_vec()].concat()).unwrap();
         assert!(!visit.door.hear_out(&proc, None, &mut notes), "it is at another door");
         assert!(visit.door.hear_out(&proc, Some(1), &mut notes));
-        // What comes after it has ended is another's.
+        // A request that comes after its end is another's.
         visit.peer.write_all(&meeting(9)).unwrap();
         visit.turn(&mut notes);
         assert_eq!(notes.asked.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [7, 8]);

@@ -297,7 +297,7 @@ fn a_process_that_has_ended_is_heard_out_though_another_holds_its_connection() {
     visit.peer.write_all(b"cmd=abort exitcode=3\n").unwrap();
     assert!(!visit.door.hear_out(&Proc::new(nspace(), Rank(0)), None, &mut visit.notes), "it is another's");
     assert!(visit.door.hear_out(&proc(), None, &mut visit.notes));
-    // What comes after it has ended is another's.
+    // A request that comes after its end is another's.
     visit.peer.write_all(b"cmd=get_appnum\n").unwrap();
     visit.go_on();
     assert_aborts(&visit);

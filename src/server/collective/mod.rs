@@ -555,13 +555,13 @@ impl Collectives {
                 return;
             }
             if matches!(tracker.signature.operation(), Operation::Connect | Operation::Disconnect) {
-                // Who waits is told now. The host has this node's part, and others may go on with it: its answer says
-                // whether the processes are connected.
+                // The waiting are told now. The host has this node's part, and others may go on with it: its answer
+                // says whether the processes are connected.
                 complete::tell(cx, tracker, &Reply::Done(Status::ERR_TIMEOUT));
                 return;
             }
             if tracker.is_preparing {
-                // Who waits is told now. The host hears of this one all the same, before the next of that signature.
+                // The waiting are told now. The host hears of this one all the same, before the next of that signature.
                 complete::tell(cx, tracker, &Reply::Done(Status::ERR_TIMEOUT));
                 tracker.is_given_up = true;
                 tracker.limit = Some(cx.timers.set(cx.now() + AGAIN, Deadline::Collective(id)));

@@ -109,7 +109,7 @@ impl Question {
         let level = directives.level != InfoLevel::Default;
         // A host that keeps what others post says at once what there is.
         let is_said = (reserved || directives.immediate) && !(jobs.one_client && jobs.is_remote(proc));
-        // What a process keeps to itself never comes here.
+        // A value that a process keeps to itself never comes here.
         let is_kept_back = directives.scope == Some(Scope::INTERNAL);
         if directives.optional || is_said || level || is_kept_back || self.is_hidden(jobs) {
             return false;

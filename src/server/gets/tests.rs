@@ -245,7 +245,7 @@ fn what_many_wait_for_is_answered_in_slices() {
             _ => gets.job_over(&mut test.cx, &jobs, &proc("job", 1).nspace),
         }
         assert_eq!(gets.waiting.len(), MANY - SLICE, "{end}");
-        // What comes meanwhile does not push in, and an end later does not take away what was posted before.
+        // A Get that comes meanwhile does not push in, and an end later does not take away what was posted before.
         gets.process_gone(&mut test.cx, &jobs, &proc("job", 1));
         assert_eq!(gets.waiting.len(), MANY - SLICE, "{end}");
         let mut slices = 0;

@@ -132,7 +132,7 @@ fn what_members_here_bring_is_prepared_by_a_thread_where_it_is_large() {
         }
         assert_eq!(bringers.carried(), Some(vec![vec![1, 9]; 2]));
     }
-    // Who posts something else meanwhile is read again.
+    // A member that posts something else meanwhile is read again.
     let mut bringers = Bringers::new(2);
     bringers.construct(5).unwrap();
     bringers.post(1, 2);

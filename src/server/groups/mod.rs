@@ -488,7 +488,7 @@ fn leave(floor: &mut Floor<'_>, proc: &Proc, id: &Nspace) -> Result<(), Status> 
     if !group.has(proc) {
         return Err(Status::ERR_NOT_A_MEMBER);
     }
-    // Who leaves last on this node takes the group with it, whose members are elsewhere.
+    // The last to leave on this node takes the group with it, whose members are elsewhere.
     let others = group.members().into_iter().filter(|other| other != proc).collect();
     left(floor, proc, id);
     floor.tell(id, proc, others, &Message::Left, (None, None));

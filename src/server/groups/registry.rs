@@ -234,7 +234,7 @@ impl Registry {
         if !procs.iter().any(is_name) {
             return Ok(procs);
         }
-        // What is named as a whole, however often, stands for its members once.
+        // A job that is named as a whole, however often, stands for its members once.
         let mut whole = BTreeSet::new();
         let named = |proc: Proc| {
             let is_whole = proc.rank == Rank::WILDCARD;

@@ -162,7 +162,7 @@ fn a_decline_without_a_handler_ends_the_invitation_for_all() {
     assert!(server.raised().iter().any(|(status, _)| *status == Status::GROUP_CONSTRUCT_ABORT));
 }
 
-/// What names the group in an event.
+/// Attribute that names the group in an event.
 fn of_group() -> [Info; 1] {
     [message::id_of(&group())]
 }

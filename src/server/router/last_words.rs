@@ -12,7 +12,7 @@ use crate::message::door::PeerId;
 use crate::server::ctx::Done;
 use crate::server::ctx::system::WatchId;
 
-/// Who says that a process has ended.
+/// Witness of a process's end.
 enum Word {
     Kernel(WatchId),
     Host(Done<()>),

@@ -422,7 +422,7 @@ fn a_process_that_has_ended_is_heard_out_though_another_holds_its_connection() {
     visit.peers[0].write_all(&message(FIRST_DYNAMIC, &commit("a", 10))).unwrap();
     assert!(!visit.door.hear_out(&proc, None, &mut visit.notes), "it is at another door");
     assert!(visit.door.hear_out(&proc, Some(id), &mut visit.notes));
-    // What comes after it has ended is another's.
+    // A request that comes after its end is another's.
     visit.peers[0].write_all(&message(FIRST_DYNAMIC, &commit("b", 10))).unwrap();
     visit.until(|visit| !visit.notes.left.is_empty());
     assert_eq!(committed(&visit.notes), [Key::new("a").unwrap()]);

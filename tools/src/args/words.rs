@@ -91,7 +91,7 @@ impl Words {
             }
         }
         let (_, of_app, command) = apps.remove(0);
-        // What is an application's own comes last, where it counts.
+        // An application's own options come last, where they count.
         let own = |of_app: Vec<OsString>, command| of_all.iter().cloned().chain(of_app).chain(command);
         words.first = first[..2].iter().cloned().chain(of_job).chain(own(of_app, command)).collect();
         words.others =

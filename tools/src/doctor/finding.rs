@@ -27,22 +27,22 @@ pub struct Finding {
     pub id: &'static str,
     /// The fact.
     pub text: String,
-    /// What to do; of what is as it should be, what follows from it, if anything does.
+    /// Advice; the consequence, if any, where all is as it should be.
     pub advice: String,
 }
 
 impl Finding {
-    /// What is as it should be.
+    /// Finding that all is as it should be.
     pub fn ok(topic: &'static str, id: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { level: Level::Ok, topic, id, text: text.into(), advice: advice.into() }
     }
 
-    /// What one should know.
+    /// Finding that one should know of.
     pub fn notice(topic: &'static str, id: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { level: Level::Notice, ..Self::ok(topic, id, text, advice) }
     }
 
-    /// What must be mended.
+    /// Finding that must be mended.
     pub fn problem(topic: &'static str, id: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { level: Level::Problem, ..Self::ok(topic, id, text, advice) }
     }

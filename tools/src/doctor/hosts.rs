@@ -1,4 +1,4 @@
-//! What other launchers and services of this machine bring: their PMIx libraries, hwloc and munge.
+//! Findings about other launchers and services of this machine: their PMIx libraries, hwloc and munge.
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -59,7 +59,7 @@ pub fn plain() -> Vec<Finding> {
     all
 }
 
-/// What LD_LIBRARY_PATH has of that name, and whether one is among it that programs load.
+/// Files of that name in LD_LIBRARY_PATH, and whether programs load one of them.
 fn in_library_path() -> (Vec<Finding>, bool) {
     let path = std::env::var_os(LIBRARY_PATH).unwrap_or_default();
     let folders = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());

@@ -46,7 +46,7 @@ fn startable(file: &Path) -> Result<PathBuf, explain::Explanation> {
     }
 }
 
-/// What the loader finds for a program.
+/// Findings about the libraries that the loader gives a program.
 fn of_loader(file: &Path, path: &Path) -> Vec<Finding> {
     let shown = file.display();
     let Some(program) = program(path) else { return Vec::new() };

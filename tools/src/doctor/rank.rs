@@ -282,7 +282,7 @@ impl Rank {
     }
 }
 
-/// What a server says that a rank is at. All are asked at a time: some may hang.
+/// Place of a rank in its calls, by a server. All servers are asked at a time: some may hang.
 fn told(nspace: &Nspace, rank: u32) -> Option<Waiting> {
     let (tell, told) = mpsc::channel();
     for server in rendezvous::servers().ok()?.into_iter().take(doors::MOST) {

@@ -1,4 +1,4 @@
-//! What the kernel gives: shared memory, calls, limits, namespaces, and a place for temporary files.
+//! Findings about the kernel: shared memory, calls, limits, namespaces, and a place for temporary files.
 use std::fs;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;

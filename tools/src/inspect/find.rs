@@ -23,9 +23,9 @@ pub enum Kind {
     Job,
     /// Job information.
     Info,
-    /// What ranks have posted for their node.
+    /// Data that ranks have posted for their node.
     Modex,
-    /// What they have posted for other nodes alone: it is never handed out.
+    /// Data that they have posted for other nodes alone: it is never handed out.
     Hidden,
 }
 

@@ -34,7 +34,7 @@ pub struct Segment {
     pub used: Option<u64>,
     /// The share of each part of it that something lies in: 0 to 8.
     pub bar: Option<[u8; CELLS]>,
-    /// What it holds, in words.
+    /// Its contents, in words.
     pub holds: String,
     /// The fault, where it cannot be read.
     pub fault: Option<String>,

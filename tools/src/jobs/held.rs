@@ -1,4 +1,4 @@
-//! What debuggers have to do with jobs: ranks that were left stopped at their first instruction, and daemons.
+//! Debuggers' share of jobs: ranks that were left stopped at their first instruction, and daemons.
 use instanton::data::{Nspace, Proc, Rank, Status};
 use nix::unistd::Pid;
 

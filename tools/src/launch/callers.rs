@@ -43,7 +43,7 @@ use crate::streams::Streams;
 use crate::ties::Tells;
 
 impl Running {
-    /// What counts for a job on whose command line others depend.
+    /// Outcome of a job on whose command line others depend.
     pub(super) fn outcome_of(&mut self, root: u32) -> &mut Outcome {
         self.callers.get_mut(&root).map_or(&mut self.outcome, |caller| &mut caller.outcome)
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use instanton::data::Proc;
 
 /// Time that the launcher rests for each unit of its own time that a request has taken, where more of its process wait.
-/// What is started takes about as much again to begin and to end.
+/// The processes that are started take about as much again to begin and to end.
 const REST: u32 = 8;
 
 /// Rests that may be owed while a process that waits for each answer is still served at once.

@@ -45,7 +45,7 @@ pub fn start(path: &Path, servers: Servers) -> Result<Door> {
         fs::remove_file(path).with_context(|| format!("--metrics: {shown} is left over and cannot be removed"))?;
     }
     let listener = UnixListener::bind(path).with_context(|| format!("--metrics: no socket can be made at {shown}"))?;
-    // Who comes before that is asked who he is all the same.
+    // A visitor that comes before that is asked for its user all the same.
     fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(|| format!("--metrics: {shown}"))?;
     let is_over = Arc::new(AtomicU32::new(0));
     let seen = is_over.clone();

@@ -140,7 +140,7 @@ impl Host for NodeHost {
         self.hub.inner.notify_event(status, source, range, info, done)
     }
 
-    /// What is local is so to the node of the server that is asked.
+    /// A local question is local to the node of the server that is asked.
     fn query(&self, proc: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
         let here = |query: &Query| {
             let mut query = query.clone();

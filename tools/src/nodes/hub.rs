@@ -48,7 +48,7 @@ struct Node {
     pid: Pid,
 }
 
-/// Who runs where, and the collectives under way.
+/// Places of the processes, and the collectives under way.
 #[derive(Default)]
 struct State {
     census: Census,

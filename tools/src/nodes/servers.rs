@@ -10,7 +10,7 @@ use instanton::server::Server;
 use super::hub::{Hub, OWN};
 use super::wire::{Call, Given};
 
-/// What the nodes tell, by their numbers; none of one that has not answered in time. A node that is down is left out.
+/// Answers of the nodes, by their numbers; none of one that has not answered in time. A node that is down is left out.
 pub type Told<T> = BTreeMap<usize, Option<T>>;
 
 /// The ways to the servers of all nodes. It keeps none of them alive.

@@ -1,6 +1,6 @@
 //! The launcher's end of the door: one thread that lets callers in, and one for each of them.
 //!
-//! What a caller asks becomes an [`Event`], and so do its signals and its end. A caller that says nothing holds its own
+//! A caller's request becomes an [`Event`], and so do its signals and its end. A caller that says nothing holds its own
 //! thread alone. One that says what nobody understands is told so and shown out.
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,5 @@
-//! What callers ask a launcher, and what it answers: one byte that brings descriptors, and a frame; one frame comes back.
+//! Requests of callers to a launcher, and its answers: one byte that brings descriptors, and a frame; one frame comes
+//! back.
 //! A frame is four bytes of length (little-endian) and an archive. Between the two, a run sends the signals that its user
 //! sends it, a byte each.
 use std::ffi::OsString;

@@ -27,7 +27,7 @@ pub struct Visit {
     pub asked: Asked,
 }
 
-/// What it asks for.
+/// Request of a visit.
 #[derive(Debug)]
 pub enum Asked {
     /// A job.

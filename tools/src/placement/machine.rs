@@ -125,7 +125,7 @@ impl Machine {
                 share /= *count as usize;
                 within[*kind as usize] = Some((os / share) as u32);
             }
-            // What nobody has told of is as fine as it can be, or there once.
+            // A level that nobody has told of is as fine as it can be, or there once.
             within[Kind::Thread as usize].get_or_insert(os as u32);
             let core = within[Kind::Thread as usize].filter(|_| levels.iter().all(|(kind, _)| *kind != Kind::Core));
             within[Kind::Core as usize] = within[Kind::Core as usize].or(core);

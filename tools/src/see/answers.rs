@@ -6,7 +6,7 @@ use super::places::Server;
 use super::tree;
 use crate::say::say;
 
-/// What one server answers.
+/// Answers of one server.
 pub struct Answered {
     /// The server.
     pub server: Server,
@@ -26,7 +26,7 @@ impl Answered {
         self.told.as_ref().map_or(&[], |(_, infos)| infos)
     }
 
-    /// What it knows of a key.
+    /// Values of a key.
     fn of(&self, key: &Key) -> Vec<&Info> {
         self.infos().iter().filter(|info| info.key == *key && info.value != Value::Undef).collect()
     }

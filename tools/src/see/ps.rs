@@ -199,7 +199,7 @@ fn ranks_table(told: &[ServerJobs]) -> String {
     table::table(&HEADER, rows, table::width()) + &legend(told, |job| job.procs.is_some())
 }
 
-/// What one server tells of who waits.
+/// Waiting processes of one server.
 struct Waits {
     report: Option<WaitReport>,
     /// Processes of ranks, by namespace.
@@ -227,7 +227,7 @@ impl Waits {
     }
 }
 
-/// What servers tell, with those of a run's nodes as one.
+/// Answers of servers, with those of a run's nodes as one.
 type Told = Vec<(Server, Result<Waits, String>)>;
 
 fn by_run(seen: Told) -> Told {

@@ -225,7 +225,7 @@ fn mpich(rows: &mut Rows<'_>) {
     rows.no_slower(format!("... whole job of {MPICH} ranks"), &format!("MPICH job {MPICH}"), "hydra");
 }
 
-/// What launchers serve, and jobs that they start.
+/// Calls that launchers serve, and jobs that they start.
 fn control(rows: &mut Rows<'_>) {
     rows.table.section("The control plane of the launchers");
     rows.time("floor: 32 processes told by a socket write each, no PMIx", "control/wakes", None);

@@ -111,7 +111,7 @@ impl World {
         if *stage == Stage::Ended {
             return Ok(());
         }
-        // What becomes of commits was noted when the server said it.
+        // The outcome of commits was noted when the server said it.
         if number == 0 {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use crate::see::places::{From, Server};
 use crate::see::ps::{WaitRow, wait_row};
 use crate::see::source::{Failure, Source};
 
-/// What was told at one time.
+/// Answers of all servers at one time.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Time of it.
@@ -19,7 +19,7 @@ pub struct Sample {
     pub servers: Vec<ServerSample>,
 }
 
-/// What one server told.
+/// Answer of one server.
 #[derive(Clone, Debug)]
 pub struct ServerSample {
     /// The server.
@@ -30,7 +30,7 @@ pub struct ServerSample {
     pub jobs: Vec<Job>,
     /// Its load, if it tells it.
     pub load: Option<Load>,
-    /// Who waits for whom, if it tells it.
+    /// Waiting processes, if it tells of them.
     pub waiting: Option<WaitReport>,
 }
 

@@ -7,14 +7,14 @@ use crate::see::jobs::Job;
 /// The lower part of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// Who waits for whom.
+    /// Screen of waiting processes.
     #[default]
     Waits,
     /// Ranks of the chosen job.
     Ranks,
 }
 
-/// What the user does.
+/// Action of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Choose the next job.

@@ -80,8 +80,6 @@ pub struct Connection {
     pub is_busy: bool,
     /// True if its other end is closed, or its process has ended: nothing comes after what is here.
     pub has_ended: bool,
-    /// Bytes at the socket that are still its process's, once that has ended.
-    rest: Option<usize>,
     input: Input,
     /// Account of the process, once it is let in.
     account: Account,
@@ -111,7 +109,6 @@ impl Connection {
             is_tool: false,
             is_busy: false,
             has_ended: false,
-            rest: None,
             input: Input::default(),
             account: Account::unlimited(),
             output: Output::new(),
@@ -136,22 +133,14 @@ impl Connection {
     pub fn fill(&mut self, scratch: &mut [u8; CHUNK], to_end: bool) -> io::Result<Fill> {
         // Nobody knows yet whom more than a handshake could be charged to.
         let most = if self.stage == Stage::Unknown { HEADER + MAX_HANDSHAKE } else { usize::MAX };
-        let (stream, rest) = (&self.stream, &mut self.rest);
-        let filled = self.input.fill(scratch, most, to_end, |into| {
-            let most = rest.map_or(into.len(), |rest| rest.min(into.len()));
-            let read = socket::read(stream, &mut into[..most])?;
-            *rest = rest.map(|rest| rest - read);
-            Ok(read)
-        });
-        self.has_ended |= self.rest == Some(0);
-        filled
+        self.input.fill(scratch, most, to_end, |into| socket::read(&self.stream, into))
     }
 
     /// Its process has ended: what has come is all that does. Returns whether some of that was not handed on.
     pub fn hear_out(&mut self) -> bool {
-        let rest = *self.rest.get_or_insert_with(|| queue::readable(&self.stream).unwrap_or(0));
-        self.has_ended |= rest == 0;
-        rest > 0 || self.has_frame()
+        let is_at_socket = self.input.ends_after(|| queue::readable(&self.stream).unwrap_or(0));
+        self.has_ended |= !is_at_socket;
+        is_at_socket || self.has_frame()
     }
 
     /// The next whole frame and its body of at most `max` bytes, if one has come.

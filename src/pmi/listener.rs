@@ -28,7 +28,7 @@ use crate::trace;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
-use crate::transport::output::Flush;
+use crate::transport::output::watch_for_room;
 use crate::transport::turns::{Place, TURN, Turns};
 
 /// Connections taken in before those who are in already get their turn.
@@ -380,14 +380,9 @@ impl PmiListener {
             Err(e) => return self.cut(id, &e.into(), callers),
         };
         self.turns.has_sent(id, flushed, &mut connection.place);
-        let waits = flushed == Flush::Waits;
-        if waits != connection.wants_write {
-            let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-            let token = Token(self.tokens + id as usize);
-            match self.registry.reregister(&mut connection.stream, token, interest) {
-                Ok(()) => connection.wants_write = waits,
-                Err(e) => self.cut(id, &e.into(), callers),
-            }
+        let at = (&mut connection.stream, Token(self.tokens + id as usize));
+        if let Err(e) = watch_for_room(flushed, &mut connection.wants_write, &self.registry, at) {
+            self.cut(id, &e.into(), callers);
         }
     }
 

@@ -105,8 +105,6 @@ pub struct Connection {
     pub is_busy: bool,
     /// True if its other end is closed, or its process has ended: nothing comes after what is here.
     pub has_ended: bool,
-    /// Bytes at the socket that are still its process's, once that has ended.
-    rest: Option<usize>,
     /// True if its poll registration asks for writability.
     pub wants_write: bool,
     pub input: Input,
@@ -122,7 +120,6 @@ impl Connection {
             place: Place::default(),
             is_busy: false,
             has_ended: false,
-            rest: None,
             wants_write: false,
             input: Input::default(),
             account: Account::unlimited(),
@@ -153,22 +150,14 @@ impl Connection {
             Stage::Refused(_) => HEADER + SHORT,
             _ => usize::MAX,
         };
-        let (stream, rest) = (&mut self.stream, &mut self.rest);
-        let filled = self.input.fill(scratch, most, to_end, |into| {
-            let most = rest.map_or(into.len(), |rest| rest.min(into.len()));
-            let read = stream.read(&mut into[..most])?;
-            *rest = rest.map(|rest| rest - read);
-            Ok(read)
-        });
-        self.has_ended |= self.rest == Some(0);
-        filled
+        self.input.fill(scratch, most, to_end, |into| self.stream.read(into))
     }
 
     /// Its process has ended: what has come is all that does. Returns whether some of that was not handed on.
     pub fn hear_out(&mut self) -> bool {
-        let rest = *self.rest.get_or_insert_with(|| queue::readable(&self.stream).unwrap_or(0));
-        self.has_ended |= rest == 0;
-        rest > 0 || self.has_message()
+        let is_at_socket = self.input.ends_after(|| queue::readable(&self.stream).unwrap_or(0));
+        self.has_ended |= !is_at_socket;
+        is_at_socket || self.has_message()
     }
 
     /// Returns whether the next message has come in whole already.

@@ -42,6 +42,8 @@ pub struct Input {
     charge: Option<Charge>,
     /// Number of bytes of a refused message that are still to be discarded.
     refused: usize,
+    /// Bytes at the socket that are still its process's, once that has ended.
+    rest: Option<usize>,
 }
 
 impl Input {
@@ -70,12 +72,17 @@ impl Input {
             if self.bytes.len() >= most {
                 return Ok(Fill::Drained);
             }
-            match read(scratch) {
+            let most = self.rest.map_or(CHUNK, |rest| rest.min(CHUNK));
+            match read(&mut scratch[..most]) {
                 Ok(0) => return Ok(Fill::Closed),
                 Ok(n) => {
+                    self.rest = self.rest.map(|rest| rest - n);
                     let discarded = self.refused.min(n);
                     self.refused -= discarded;
                     self.bytes.extend_from_slice(&scratch[discarded..n]);
+                    if self.rest == Some(0) {
+                        return Ok(Fill::Closed);
+                    }
                     if n < CHUNK && !to_end {
                         return Ok(Fill::Drained);
                     }
@@ -132,6 +139,12 @@ impl Input {
         self.refused = message - (self.bytes.len() - self.taken);
         self.taken = self.bytes.len();
         Taken::Refused
+    }
+
+    /// Its process has ended: so many bytes at the socket are its own still, and no more. Returns whether there are any.
+    /// What is told first counts.
+    pub fn ends_after(&mut self, readable: impl FnOnce() -> usize) -> bool {
+        *self.rest.get_or_insert_with(readable) > 0
     }
 
     /// Discards whatever comes from now on.

@@ -3,6 +3,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Deref;
 
+use mio::event::Source;
+use mio::{Interest, Registry, Token};
+
 use super::input::CHUNK;
 use crate::account::{Account, Charge, Kind};
 
@@ -36,6 +39,25 @@ pub enum Flush {
     More,
     /// The rest waits until the peer reads.
     Waits,
+}
+
+/// Has the poll tell of room at a peer's socket for as long as bytes wait for it.
+///
+/// # Errors
+/// The kernel's.
+pub fn watch_for_room(
+    flushed: Flush,
+    is_watched: &mut bool,
+    registry: &Registry,
+    (socket, token): (&mut impl Source, Token),
+) -> io::Result<()> {
+    let waits = flushed == Flush::Waits;
+    if waits != *is_watched {
+        let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        registry.reregister(socket, token, interest)?;
+        *is_watched = waits;
+    }
+    Ok(())
 }
 
 struct Queued<B, T> {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use mio::{Interest, Token};
+use mio::Token;
 
 use super::Listener;
 use crate::control::connection::{PushError, Stage};
@@ -16,7 +16,7 @@ use crate::data::archive::Wire;
 use crate::message::door::{Callers, Left};
 use crate::message::{Push, Reply};
 use crate::sys::stopwatch::Stopwatch;
-use crate::transport::output::{Flush, Full};
+use crate::transport::output::{Flush, Full, watch_for_room};
 
 impl Listener {
     pub(super) fn push<T: Wire>(
@@ -98,14 +98,9 @@ impl Listener {
         if flushed == Flush::Empty && connection.stage == Stage::Refused {
             return self.close(id, Left::Closed, callers);
         }
-        let waits = flushed == Flush::Waits;
-        if waits != connection.wants_write {
-            let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-            let token = Token(self.tokens + id as usize);
-            match self.registry.reregister(&mut connection.stream, token, interest) {
-                Ok(()) => connection.wants_write = waits,
-                Err(e) => self.cut(id, &e.into(), callers),
-            }
+        let at = (&mut connection.stream, Token(self.tokens + id as usize));
+        if let Err(e) = watch_for_room(flushed, &mut connection.wants_write, &self.registry, at) {
+            self.cut(id, &e.into(), callers);
         }
     }
 }

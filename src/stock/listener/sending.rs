@@ -1,7 +1,7 @@
 //! Sending: messages on their way to stock peers, at once or in turns as at the native door.
 use std::io;
 
-use mio::{Interest, Token};
+use mio::Token;
 
 use super::StockListener;
 use crate::message::door::{Callers, Left};
@@ -9,7 +9,7 @@ use crate::stock::connection::{Breach, Stage, With};
 use crate::stock::conversation::Step;
 use crate::stock::frame::FIRST_DYNAMIC;
 use crate::sys::stopwatch::Stopwatch;
-use crate::transport::output::{Flush, Full};
+use crate::transport::output::{Full, watch_for_room};
 
 impl StockListener {
     /// Queues a message, and sends it now or in turns.
@@ -64,14 +64,9 @@ impl StockListener {
             Err(e) => return self.cut(id, &e.into(), callers),
         };
         self.turns.has_sent(id, flushed, &mut connection.place);
-        let waits = flushed == Flush::Waits;
-        if waits != connection.wants_write {
-            let interest = if waits { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-            let token = Token(self.tokens + id as usize);
-            match self.registry.reregister(&mut connection.stream, token, interest) {
-                Ok(()) => connection.wants_write = waits,
-                Err(e) => return self.cut(id, &e.into(), callers),
-            }
+        let at = (&mut connection.stream, Token(self.tokens + id as usize));
+        if let Err(e) = watch_for_room(flushed, &mut connection.wants_write, &self.registry, at) {
+            return self.cut(id, &e.into(), callers);
         }
         let peer = self.peer_id(id);
         asked.into_iter().for_each(|request| callers.asked(peer, 0, request, 0));

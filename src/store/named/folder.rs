@@ -1,6 +1,7 @@
 //! Directories and files of a name, opened with a look at whose they are.
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -8,7 +9,10 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstat};
 use nix::unistd::geteuid;
 
-use super::NameError;
+use super::{JOB, NameError};
+
+/// Times that a look begins again because another job has taken the name.
+const TRIES: usize = 64;
 
 /// The user whose files a reader trusts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +86,33 @@ impl Folder {
         let absent = || NameError::Absent { path: path.to_owned() };
         let folder = open_directory(AT_FDCWD, path, path, owner)?.ok_or_else(absent)?;
         Ok(Self { path: path.to_owned(), folder, owner })
+    }
+
+    /// Opens the directory of a name and the file of its job, and has that read. Begins again where another job has taken
+    /// the name meanwhile.
+    pub(super) fn of_job<T>(
+        path: &Path,
+        owner: Owner,
+        read: impl Fn(&Folder, &File) -> Result<T, NameError>,
+    ) -> Result<(Folder, File, T), NameError> {
+        let absent = || NameError::Absent { path: path.to_owned() };
+        let mut last = None;
+        for _ in 0..TRIES {
+            let folder = Folder::open(path, owner)?;
+            let job = folder.file(JOB)?.ok_or_else(absent)?;
+            match read(&folder, &job) {
+                Ok(found) => return Ok((folder, job, found)),
+                Err(error) if folder.has_still(&job)? => return Err(error),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(absent))
+    }
+
+    /// Returns whether the job's file is still the same.
+    fn has_still(&self, job: &File) -> Result<bool, NameError> {
+        let place = |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).ok();
+        Ok(self.file(JOB)?.is_some_and(|now| place(&now) == place(job)))
     }
 
     /// Opens a file in it. Nothing where there is none.

@@ -1,7 +1,6 @@
 //! A job as its writer has left it.
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use instanton_layout::Malformed;
@@ -14,9 +13,6 @@ use crate::store::read::JobReader;
 use crate::store::segment::MappedSegment;
 use crate::sys::lock::is_locked;
 
-/// Times that a look begins again because another job has taken the name.
-const TRIES: usize = 16;
-
 impl JobReader {
     /// Reads what a writer that was killed has left under a name, as a whole: nothing stays mapped, and a file that is
     /// shorter than it should be is an error. The reader answers as ever, but nothing is ever added to it.
@@ -24,18 +20,7 @@ impl JobReader {
     /// # Errors
     /// [`NameError`]: [`NameError::Alive`] while the writer lives, whose job changes under whoever copies it.
     pub fn post_mortem(path: impl AsRef<Path>, owner: Owner) -> Result<Self, NameError> {
-        let path = path.as_ref();
-        let mut last = None;
-        for _ in 0..TRIES {
-            let folder = Folder::open(path, owner)?;
-            let Some(job) = folder.file(JOB)? else { break };
-            match read(&folder, &job) {
-                Ok(reader) => return Ok(reader),
-                Err(error) if is_still(&folder, &job)? => return Err(error),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(|| NameError::Absent { path: path.to_owned() }))
+        Folder::of_job(path.as_ref(), owner, read).map(|(_, _, reader)| reader)
     }
 }
 
@@ -68,10 +53,4 @@ pub(super) fn segments(reader: &JobReader) -> Result<impl Iterator<Item = String
     let info = (have.info < generation).then(|| numbered("info", generation));
     let modex = oldest.max(have.modex.saturating_add(1))..=newest;
     Ok(info.into_iter().chain(modex.map(|number| numbered("modex", number.into()))))
-}
-
-/// Returns whether the name still leads to the same job.
-pub(super) fn is_still(folder: &Folder, job: &File) -> Result<bool, NameError> {
-    let place = |file: &File| file.metadata().map(|found| (found.dev(), found.ino())).ok();
-    Ok(folder.file(JOB)?.is_some_and(|now| place(&now) == place(job)))
 }

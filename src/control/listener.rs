@@ -19,7 +19,7 @@ use rkyv::util::AlignedVec;
 use super::connection::{Connection, Incoming, Stage};
 use super::frame::{self, FrameError, Header, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Attach, Hello, Welcome};
-use crate::account::{Account, Charge};
+use crate::account::Charge;
 use crate::data::{Proc, Status};
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
@@ -27,6 +27,7 @@ use crate::message::{DescriptorKind, Push, Reply, Request};
 use crate::sys::stopwatch::Stopwatch;
 use crate::sys::{process, socket};
 use crate::trace;
+use crate::transport::common::Common;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::{HANDSHAKE_DEADLINE, Lobby};
@@ -93,8 +94,7 @@ enum Breach {
 }
 
 impl Listener {
-    /// A door that accepts on `sockets`; its tokens are `tokens` and what follows. Who has not said who it is is charged to
-    /// `strangers`.
+    /// A door that accepts on `sockets`; its tokens are `tokens` and what follows.
     ///
     /// # Errors
     /// When the sockets cannot be polled.
@@ -103,7 +103,7 @@ impl Listener {
         registry: Registry,
         tokens: usize,
         sockets: Vec<std::os::unix::net::UnixListener>,
-        strangers: &Account,
+        common: &Common,
     ) -> io::Result<Self> {
         let mut listening = Vec::new();
         for (at, socket) in sockets.into_iter().enumerate() {
@@ -119,8 +119,8 @@ impl Listener {
             listening,
             connections: NumberMap::default(),
             next,
-            lobby: Lobby::new(strangers),
-            turns: Turns::new(Instant::now()),
+            lobby: Lobby::new(&common.strangers),
+            turns: Turns::new(number, &common.shares),
             worker: Worker::new(tokens, WORKER, "decoder"),
             shared: None,
             entrance: Entrance::default(),

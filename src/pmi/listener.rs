@@ -17,7 +17,6 @@ use super::conversation::{Conversation, Step};
 use super::version::Version;
 use super::words::{LONGEST, Words};
 use super::{mapping, seat};
-use crate::account::Account;
 use crate::data::{Key, Nspace, Proc};
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, JobInformation, Left};
 use crate::message::door::{Outgoing, PeerId, Ready, User};
@@ -25,6 +24,7 @@ use crate::message::numbers::NumberMap;
 use crate::sys::socket;
 use crate::sys::stopwatch::Stopwatch;
 use crate::trace;
+use crate::transport::common::Common;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
@@ -64,7 +64,7 @@ pub struct PmiListener {
 }
 
 impl PmiListener {
-    /// Opens the door at a socket that listens. Who has no seat is charged to `strangers`.
+    /// Opens the door at a socket that listens. Who has no seat is charged to the strangers of `common`.
     ///
     /// # Errors
     /// The kernel's.
@@ -74,7 +74,7 @@ impl PmiListener {
         tokens: usize,
         socket: Socket,
         uid: u32,
-        strangers: &Account,
+        common: &Common,
     ) -> io::Result<Self> {
         let mut listening = UnixListener::from_std(socket);
         registry.register(&mut listening, Token(tokens), Interest::READABLE)?;
@@ -86,8 +86,8 @@ impl PmiListener {
             uid,
             connections: NumberMap::default(),
             last: 0,
-            lobby: Lobby::new(strangers),
-            turns: Turns::new(Instant::now()),
+            lobby: Lobby::new(&common.strangers),
+            turns: Turns::new(number, &common.shares),
             awaiting: HashMap::new(),
             mapped: None,
             entrance: Entrance::default(),

@@ -21,7 +21,7 @@ use crate::stock::contact::{Contact, ContactFile};
 use crate::stock::listener::{StockListener, Unopened};
 use crate::sys::interfaces;
 use crate::trace;
-use crate::transport::lobby::Lobby;
+use crate::transport::common::Common;
 
 pub use crate::control::rendezvous::Uri;
 
@@ -83,8 +83,8 @@ pub fn open(
     };
 
     let cloned = || registry.try_clone().map_err(failed("poll"));
-    let strangers = Lobby::account();
-    let listener = Listener::new(0, cloned()?, tokens(0), sockets, &strangers).map_err(failed("poll a socket"))?;
+    let common = Common::default();
+    let listener = Listener::new(0, cloned()?, tokens(0), sockets, &common).map_err(failed("poll a socket"))?;
     let mut doors: Vec<Box<dyn Door>> = vec![Box::new(listener)];
     let mut variables: Vec<Box<dyn DoorVariables>> = Vec::new();
     let (mut stock_uri, mut stock_tools_uri, mut contacts) = (String::new(), String::new(), Vec::new());
@@ -98,7 +98,7 @@ pub fn open(
             }
             places.extend(far);
         }
-        match StockListener::open(1, cloned()?, tokens(1), &places, &strangers) {
+        match StockListener::open(1, cloned()?, tokens(1), &places, &common) {
             Ok(door) => {
                 let addresses = door.addresses().map_err(failed("tell the ports for stock clients"))?;
                 // Where there are several, all processes are sent to the first, and tools to where all of them get.
@@ -123,7 +123,7 @@ pub fn open(
     if config.pmi {
         let (socket, name) = bind::bind_abstract(bind::FOR_JOBS).map_err(failed("open a socket for PMI"))?;
         let number = doors.len() as u8;
-        let opened = PmiListener::new(number, cloned()?, tokens(number), socket, uid, &strangers);
+        let opened = PmiListener::new(number, cloned()?, tokens(number), socket, uid, &common);
         doors.push(Box::new(opened.map_err(failed("poll a socket for PMI"))?));
         variables.push(Box::new(PmiVariables { name }));
     }

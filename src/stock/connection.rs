@@ -26,8 +26,8 @@ pub enum Stage {
     Unknown,
     /// It has, and its credential is judged, which is given up with the connection. Nothing is read from it meanwhile.
     Judging { ack: Ack, _credential: Arc<Vec<u8>> },
-    /// The server is asked whether it may come in. Nothing is read from it meanwhile.
-    Asking(Ack),
+    /// The server is asked whether it may come in, as this user. Nothing is read from it meanwhile.
+    Asking(Ack, u32),
     /// It is in.
     In(Box<Conversation>),
     /// It was refused; it is waited for to close its end. The status, in that form, still answers its first request.
@@ -133,7 +133,7 @@ impl Connection {
 
     /// Returns whether it waits for a word that says who it is, or whether it may come in.
     pub fn waits(&self) -> bool {
-        matches!(self.stage, Stage::Judging { .. } | Stage::Asking(_))
+        matches!(self.stage, Stage::Judging { .. } | Stage::Asking(..))
     }
 
     /// Lets the peer in: what it makes the server hold is charged to this account.

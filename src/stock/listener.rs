@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 
-use super::ack;
+use super::ack::{self, Kind};
 use super::answers;
 use super::connection::{Breach, Connection, Incoming, Stage, With, next};
 use super::conversation::{Conversation, Reading, Step};
@@ -22,7 +22,7 @@ use super::frame::{FIRST_DYNAMIC, Header};
 use super::job_info::{For, Shelf};
 use super::requests::Asked;
 use super::tools;
-use crate::account::{Account, Charge};
+use crate::account::Charge;
 use crate::data::{Proc, Status};
 use crate::message::door::{Callers, Door, JobInformation, Left, Outgoing, PeerId, Ready};
 use crate::message::numbers::NumberMap;
@@ -30,6 +30,7 @@ use crate::message::{LARGEST, Push};
 use crate::sys::munge;
 use crate::sys::stopwatch::Stopwatch;
 use crate::trace;
+use crate::transport::common::Common;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
@@ -87,8 +88,7 @@ enum Done {
 }
 
 impl StockListener {
-    /// Opens the door at these addresses, on a port that the kernel chooses where they name none. Who has not said who
-    /// it is is charged to `strangers`.
+    /// Opens the door at these addresses, on a port that the kernel chooses where they name none.
     ///
     /// # Errors
     /// [`Unopened`] names the place that cannot be had.
@@ -97,7 +97,7 @@ impl StockListener {
         registry: Registry,
         tokens: usize,
         places: &[SocketAddr],
-        strangers: &Account,
+        common: &Common,
     ) -> Result<Self, Unopened> {
         let listen = |place: SocketAddr| {
             let mut listening = TcpListener::bind(place)?;
@@ -113,8 +113,8 @@ impl StockListener {
             listening,
             connections: NumberMap::default(),
             last: 0,
-            lobby: Lobby::new(strangers),
-            turns: Turns::new(Instant::now()),
+            lobby: Lobby::new(&common.strangers),
+            turns: Turns::new(number, &common.shares),
             worker: Worker::new(tokens, WORKER, "decoder"),
             asker: Worker::new(tokens, ASKER, "credentials"),
             judging: 0,
@@ -245,7 +245,7 @@ impl StockListener {
             }
             let Connection { stage, input, account, .. } = connection;
             let (step, len) = match stage {
-                Stage::Judging { .. } | Stage::Asking(_) | Stage::Refused(None) => return Ok(true),
+                Stage::Judging { .. } | Stage::Asking(..) | Stage::Refused(None) => return Ok(true),
                 Stage::Refused(said @ Some(_)) => match next(input, account, false, SHORT)? {
                     None => return Ok(true),
                     Some(Incoming::Message(Header { tag, .. }, _)) => {
@@ -367,7 +367,7 @@ impl StockListener {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let (form, is_in_lobby) = match &connection.stage {
             Stage::Judging { ack, .. } => (ack.form, true),
-            Stage::Asking(ack) => (ack.form, false),
+            Stage::Asking(ack, _) => (ack.form, false),
             _ => (Form::Plain, false),
         };
         connection.stage = Stage::Refused(Some((form, status)));
@@ -398,7 +398,7 @@ impl StockListener {
         self.turns.shares.leave(connection.place.owner);
         // Closing the descriptor takes it out of the poll as well.
         let _ = self.registry.deregister(&mut connection.stream);
-        if matches!(connection.stage, Stage::Asking(_) | Stage::In(_)) {
+        if matches!(connection.stage, Stage::Asking(..) | Stage::In(_)) {
             callers.left(self.peer_id(id), how);
         }
         self.forget_settled();
@@ -425,13 +425,16 @@ impl StockListener {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         match message {
             Outgoing::Accepted { server, proc, job_info, account, .. } => {
-                let Stage::Asking(ack) = &mut connection.stage else { return Ok(()) };
+                let Stage::Asking(ack, uid) = &mut connection.stage else { return Ok(()) };
                 let welcome = tools::welcome(ack.kind, &proc, &server);
                 // A tool has its name from the server, whatever it wanted.
                 ack.proc = proc.clone();
+                connection.place.owner = match ack.kind {
+                    Kind::Tool | Kind::NamedTool => self.turns.shares.join_tools(*uid),
+                    Kind::Client | Kind::ToolOfJob => self.turns.shares.join(&proc),
+                };
                 let conversation = Conversation::new(ack, job_info);
                 connection.let_in(conversation, account);
-                connection.place.owner = self.turns.shares.join(&proc);
                 connection.push_raw(&welcome)?;
                 self.write(id, callers);
                 // Messages may have come while the server made up its mind.

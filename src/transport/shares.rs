@@ -11,10 +11,13 @@
 //! Time of threads for a process counts as its own, and so do its answers, but an event counts for its raiser. A
 //! held process is not sent much meanwhile.
 //!
-//! All connections of one process count together, and so do all tools of a user. Those that have not said who they are
-//! count as one process.
+//! All connections of one process count together, by whatever doors they come, and so do all tools of a user. Those that
+//! have not said who they are count as one process.
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use instanton_layout::sync::{AtomicBool, Ordering};
 
 use crate::data::Proc;
 use crate::message::Request;
@@ -60,8 +63,8 @@ struct Share {
     /// Number of the turns of others when it was settled last, and whether they had one before that turn.
     others: u64,
     are_others_served: bool,
-    /// Connections that wait for the end of a hold.
-    waiting: VecDeque<u64>,
+    /// Connections that wait for the end of a hold, each behind the number of its door.
+    waiting: VecDeque<(u8, u64)>,
     is_held: bool,
 }
 
@@ -84,9 +87,21 @@ impl Share {
     }
 }
 
-/// Shares of all processes.
+/// Shares of all processes, which the doors of a server have in common. Clones are the same ones.
+#[derive(Clone, Debug)]
+pub struct Shares(Arc<Common>);
+
 #[derive(Debug)]
-pub struct Shares {
+struct Common {
+    table: Mutex<Table>,
+    /// True if a process is held, or a door has not taken connections yet that have waited. Only the control thread
+    /// changes it, and all others that look are before it in time.
+    has_held: AtomicBool,
+}
+
+/// Shares by process.
+#[derive(Debug)]
+struct Table {
     start: Instant,
     numbers: HashMap<Proc, Owner>,
     /// Numbers of the tools of each user.
@@ -97,6 +112,8 @@ pub struct Shares {
     turns: u64,
     /// Processes that are held, and until when.
     held: Vec<(Instant, Owner)>,
+    /// Connections of each door whose holds are over.
+    released: BTreeMap<u8, VecDeque<u64>>,
 }
 
 /// Requests of one turn.
@@ -131,7 +148,7 @@ impl Asked {
 impl Shares {
     /// Nobody has taken anything yet.
     pub fn new(now: Instant) -> Self {
-        Shares {
+        let table = Table {
             start: now,
             numbers: HashMap::new(),
             tools: BTreeMap::new(),
@@ -139,11 +156,102 @@ impl Shares {
             last: STRANGERS,
             turns: 0,
             held: Vec::new(),
-        }
+            released: BTreeMap::new(),
+        };
+        Shares(Arc::new(Common { table: Mutex::new(table), has_held: AtomicBool::new(false) }))
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Table) -> T) -> T {
+        let mut table = self.0.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(&mut table);
+        self.0.has_held.store(!table.held.is_empty() || !table.released.is_empty(), Ordering::Relaxed);
+        result
+    }
+
+    /// Returns whether a process may be held, or connections wait whose hold is over.
+    fn has_held(&self) -> bool {
+        self.0.has_held.load(Ordering::Relaxed)
     }
 
     /// Returns the number of a process that has one connection more.
-    pub fn join(&mut self, proc: &Proc) -> Owner {
+    pub fn join(&self, proc: &Proc) -> Owner {
+        self.with(|table| table.join(proc))
+    }
+
+    /// Returns the number of the tools of a user, of which there is one connection more: a tool takes what name it likes.
+    pub fn join_tools(&self, uid: u32) -> Owner {
+        self.with(|table| table.join_tools(uid))
+    }
+
+    /// Returns the number of a process that has connections.
+    pub fn owner(&self, proc: &Proc) -> Option<Owner> {
+        self.with(|table| table.numbers.get(proc).copied())
+    }
+
+    /// Counts a connection less.
+    pub fn leave(&self, owner: Owner) {
+        self.with(|table| table.leave(owner));
+    }
+
+    /// Returns whether a process is held.
+    pub fn is_held(&self, owner: Owner) -> bool {
+        self.has_held() && self.with(|table| table.shares.get(&owner).is_some_and(|share| share.is_held))
+    }
+
+    /// Has a connection of a door wait for the end of its process's hold.
+    pub fn wait(&self, owner: Owner, door: u8, connection: u64) {
+        self.with(|table| {
+            if let Some(share) = table.shares.get_mut(&owner) {
+                share.waiting.push_back((door, connection));
+            }
+        });
+    }
+
+    /// Returns the time at which the next hold ends.
+    pub fn next_release(&self) -> Option<Instant> {
+        if self.has_held() { self.with(|table| table.next_release()) } else { None }
+    }
+
+    /// Returns the time at which a door has connections to take whose hold is over, if there will be some.
+    pub fn next_turn(&self, door: u8) -> Option<Instant> {
+        let next = |table: &mut Table| match table.released.contains_key(&door) {
+            true => Some(Instant::now()),
+            false => table.next_release(),
+        };
+        if self.has_held() { self.with(next) } else { None }
+    }
+
+    /// Ends the holds that are over, and takes the connections of a door that have waited for that.
+    pub fn release(&self, now: Instant, door: u8) -> VecDeque<u64> {
+        if self.has_held() { self.with(|table| table.release(now, door)) } else { VecDeque::new() }
+    }
+
+    /// Counts a turn, behind time of another process.
+    pub fn begin(&self, owner: Owner, (other, time): (Owner, Duration)) {
+        self.with(|table| {
+            table.spend(other, time);
+            table.begin(owner);
+        });
+    }
+
+    /// Returns whether so much time for these requests is not put down to their process, if collectives have ended for so
+    /// many by that.
+    pub fn is_cheap(&self, owner: Owner, asked: Asked, time: Duration, ended: usize) -> bool {
+        let limit = CHEAP.0 + ENDING * ended as u32;
+        let connections = || self.with(|table| table.shares.get(&owner).map_or(0, |share| share.connections));
+        asked.is_joint() && time <= limit && owner != STRANGERS && connections() <= CHEAP.2
+    }
+
+    /// Counts time that a process has taken.
+    pub fn spend(&self, owner: Owner, time: Duration) {
+        if !time.is_zero() {
+            self.with(|table| table.spend(owner, time));
+        }
+    }
+}
+
+impl Table {
+    fn join(&mut self, proc: &Proc) -> Owner {
         let owner = match self.numbers.get(proc) {
             Some(owner) => *owner,
             None => {
@@ -158,8 +266,7 @@ impl Shares {
         owner
     }
 
-    /// Returns the number of the tools of a user, of which there is one connection more: a tool takes what name it likes.
-    pub fn join_tools(&mut self, uid: u32) -> Owner {
+    fn join_tools(&mut self, uid: u32) -> Owner {
         let last = &mut self.last;
         let owner = *self.tools.entry(uid).or_insert_with(|| {
             *last += 1;
@@ -171,13 +278,7 @@ impl Shares {
         owner
     }
 
-    /// Returns the number of a process that has connections.
-    pub fn owner(&self, proc: &Proc) -> Option<Owner> {
-        self.numbers.get(proc).copied()
-    }
-
-    /// Counts a connection less.
-    pub fn leave(&mut self, owner: Owner) {
+    fn leave(&mut self, owner: Owner) {
         let Some(share) = self.shares.get_mut(&owner).filter(|_| owner != STRANGERS) else { return };
         share.connections -= 1;
         if share.connections > 0 || share.is_of_tools {
@@ -189,50 +290,30 @@ impl Shares {
         self.held.retain(|(_, held)| *held != owner);
     }
 
-    /// Returns whether a process is held.
-    pub fn is_held(&self, owner: Owner) -> bool {
-        !self.held.is_empty() && self.shares.get(&owner).is_some_and(|share| share.is_held)
-    }
-
-    /// Has a connection wait for the end of its process's hold.
-    pub fn wait(&mut self, owner: Owner, connection: u64) {
-        if let Some(share) = self.shares.get_mut(&owner) {
-            share.waiting.push_back(connection);
-        }
-    }
-
-    /// Returns the time at which the next hold ends.
-    pub fn next_release(&self) -> Option<Instant> {
+    fn next_release(&self) -> Option<Instant> {
         self.held.iter().map(|(until, _)| *until).min()
     }
 
-    /// Ends a hold that is over, and returns the connections that have waited for that.
-    pub fn release(&mut self, now: Instant) -> Option<VecDeque<u64>> {
-        let over = self.held.iter().position(|(until, _)| *until <= now)?;
-        let (_, owner) = self.held.swap_remove(over);
-        let share = self.shares.get_mut(&owner)?;
-        share.is_held = false;
-        Some(std::mem::take(&mut share.waiting))
+    fn release(&mut self, now: Instant, door: u8) -> VecDeque<u64> {
+        while let Some(over) = self.held.iter().position(|(until, _)| *until <= now) {
+            let (_, owner) = self.held.swap_remove(over);
+            let Some(share) = self.shares.get_mut(&owner) else { continue };
+            share.is_held = false;
+            for (door, connection) in std::mem::take(&mut share.waiting) {
+                self.released.entry(door).or_default().push_back(connection);
+            }
+        }
+        self.released.remove(&door).unwrap_or_default()
     }
 
-    /// Counts a turn.
-    pub fn begin(&mut self, owner: Owner) {
+    fn begin(&mut self, owner: Owner) {
         if let Some(share) = self.shares.get_mut(&owner) {
             share.turns += 1;
             self.turns += 1;
         }
     }
 
-    /// Returns whether so much time for these requests is not put down to their process, if collectives have ended for so
-    /// many by that.
-    pub fn is_cheap(&self, owner: Owner, asked: Asked, time: Duration, ended: usize) -> bool {
-        let connections = self.shares.get(&owner).map_or(0, |share| share.connections);
-        let limit = CHEAP.0 + ENDING * ended as u32;
-        asked.is_joint() && time <= limit && connections <= CHEAP.2 && owner != STRANGERS
-    }
-
-    /// Counts time that a process has taken.
-    pub fn spend(&mut self, owner: Owner, time: Duration) {
+    fn spend(&mut self, owner: Owner, time: Duration) {
         let Some(share) = self.shares.get_mut(&owner) else { return };
         share.unsettled += time;
         if share.unsettled >= UNSETTLED {
@@ -277,7 +358,12 @@ impl Shares {
 impl Shares {
     /// Returns the time that is not in a window yet.
     pub fn unsettled(&self, owner: Owner) -> Duration {
-        self.shares[&owner].unsettled
+        self.with(|table| table.shares[&owner].unsettled)
+    }
+
+    /// Counts a turn that takes no time.
+    pub fn begin_turn(&self, owner: Owner) {
+        self.with(|table| table.begin(owner));
     }
 }
 
@@ -298,19 +384,19 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let now = Instant::now();
-            let mut shares = Shares::new(now);
+            let shares = Shares::new(now);
             let owners = [0, 1].map(|rank| shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(rank))));
             Bench { shares, now, owners }
         }
 
         /// Gives a process a turn that takes so long; returns whether it had one.
         fn turn(&mut self, who: usize, time: Duration) -> bool {
-            while self.shares.release(self.now).is_some() {}
+            self.shares.release(self.now, 0);
             let owner = self.owners[who];
             if self.shares.is_held(owner) {
                 return false;
             }
-            self.shares.begin(owner);
+            self.shares.begin_turn(owner);
             self.spend(who, time);
             true
         }
@@ -319,8 +405,10 @@ mod tests {
         fn spend(&mut self, who: usize, time: Duration) {
             let owner = self.owners[who];
             self.now += time;
-            self.shares.shares.get_mut(&owner).unwrap().unsettled += time;
-            self.shares.settle(owner, self.now);
+            self.shares.with(|table| {
+                table.shares.get_mut(&owner).unwrap().unsettled += time;
+                table.settle(owner, self.now);
+            });
         }
     }
 
@@ -373,27 +461,30 @@ mod tests {
         while bench.turn(0, 5 * MS) {
             bench.turn(1, MS / 20);
         }
-        bench.shares.wait(bench.owners[0], 7);
-        bench.shares.wait(bench.owners[0], 8);
+        bench.shares.wait(bench.owners[0], 0, 7);
+        bench.shares.wait(bench.owners[0], 1, 7);
+        bench.shares.wait(bench.owners[0], 0, 8);
         let until = bench.shares.next_release().unwrap();
-        assert_eq!(bench.shares.release(until - MS), None);
-        assert_eq!(bench.shares.release(until), Some(VecDeque::from([7, 8])));
+        assert_eq!(bench.shares.release(until - MS, 0), VecDeque::new());
+        assert_eq!(bench.shares.release(until, 0), VecDeque::from([7, 8]));
+        assert!(bench.shares.next_turn(1).is_some() && bench.shares.next_turn(0).is_none());
+        assert_eq!((bench.shares.release(until, 1), bench.shares.next_turn(1)), (VecDeque::from([7]), None));
         (0..2).for_each(|_| bench.shares.leave(bench.owners[0]));
-        assert_eq!((bench.shares.shares.len(), bench.shares.numbers.len()), (2, 1));
+        assert_eq!(bench.shares.with(|table| (table.shares.len(), table.numbers.len())), (2, 1));
     }
 
     #[test]
     fn tools_of_a_user_count_together_though_each_is_gone_when_the_next_one_comes() {
-        let mut bench = Bench::new();
+        let bench = Bench::new();
         let tools = bench.shares.join_tools(7);
         assert_ne!(bench.shares.join_tools(8), tools);
         while !bench.shares.is_held(tools) {
-            bench.shares.begin(tools);
+            bench.shares.begin_turn(tools);
             bench.shares.spend(tools, 5 * MS);
             bench.shares.leave(tools);
-            bench.shares.begin(bench.owners[1]);
+            bench.shares.begin_turn(bench.owners[1]);
             assert_eq!(bench.shares.join_tools(7), tools);
         }
-        assert!(bench.shares.join_tools(7) == tools && !bench.shares.is_held(bench.shares.tools[&8]));
+        assert!(bench.shares.join_tools(7) == tools && !bench.shares.is_held(bench.shares.join_tools(8)));
     }
 }

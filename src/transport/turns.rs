@@ -41,6 +41,8 @@ impl Place {
 
 /// Turns of a door's connections.
 pub struct Turns {
+    /// Number of the door.
+    door: u8,
     pub shares: Shares,
     /// Connections with more to read than their turn allowed, in the order of their next turns.
     again: VecDeque<u64>,
@@ -52,9 +54,11 @@ pub struct Turns {
 }
 
 impl Turns {
-    pub fn new(now: Instant) -> Self {
+    /// Nobody has had a turn yet at the door of that number.
+    pub fn new(door: u8, shares: &Shares) -> Self {
         Turns {
-            shares: Shares::new(now),
+            door,
+            shares: shares.clone(),
             again: VecDeque::new(),
             served: STRANGERS,
             asked: Asked::default(),
@@ -68,7 +72,7 @@ impl Turns {
             return;
         }
         match self.shares.is_held(place.owner) {
-            true => self.shares.wait(place.owner, id),
+            true => self.shares.wait(place.owner, self.door, id),
             false => self.again.push_back(id),
         }
     }
@@ -107,9 +111,8 @@ impl Turns {
     /// Counts as the time of a process what follows.
     pub fn serve(&mut self, owner: Owner) {
         let late = std::mem::take(&mut self.late);
-        self.shares.spend(self.served, late);
+        self.shares.begin(owner, (self.served, late));
         (self.served, self.asked) = (owner, Asked::default());
-        self.shares.begin(owner);
     }
 
     /// Counts bytes that were read from a process.
@@ -139,15 +142,13 @@ impl Turns {
 
     /// Returns the connection whose turn it is now; its place is to be [called](Place::call).
     pub fn next(&mut self, now: Instant) -> Option<u64> {
-        while let Some(waiting) = self.shares.release(now) {
-            self.again.extend(waiting);
-        }
+        self.again.extend(self.shares.release(now, self.door));
         self.again.pop_front()
     }
 
     /// Returns the time of the next turn; none where nobody waits for one.
     pub fn deadline(&self) -> Option<Instant> {
-        if self.again.is_empty() { self.shares.next_release() } else { Some(Instant::now()) }
+        if self.again.is_empty() { self.shares.next_turn(self.door) } else { Some(Instant::now()) }
     }
 }
 
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn arrivals_at_fences_count_little_whoever_they_end_them_for_and_all_else_with_its_time() {
-        let mut turns = Turns::new(Instant::now());
+        let mut turns = Turns::new(0, &Shares::new(Instant::now()));
         let owner = turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(0)));
         let (fence, own) = (Asked { joint: 1, own: 0 }, Asked { joint: 0, own: 1 });
         let mut counted = |owner, asked, time, delivery, ended| {
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_long_turn_counts_though_another_one_comes_before_its_delivery() {
-        let mut turns = Turns::new(Instant::now());
+        let mut turns = Turns::new(0, &Shares::new(Instant::now()));
         let owner = turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(0)));
         turns.serve(owner);
         turns.asked.joint = 1;
@@ -189,5 +190,25 @@ mod tests {
         turns.serve(STRANGERS);
         turns.also_spent(US, 32);
         assert_eq!(turns.shares.unsettled(owner), 60 * US);
+    }
+
+    #[test]
+    fn a_process_that_takes_much_at_one_door_is_held_at_all_of_them() {
+        let shares = Shares::new(Instant::now());
+        let [mut native, mut stock] = [0, 1].map(|door| Turns::new(door, &shares));
+        let [much, little] = [0, 1].map(|rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank)));
+        let place = |turns: &Turns, proc| Place { owner: turns.shares.join(proc), ..Place::default() };
+        let [mut here, mut there, mut other] =
+            [(&native, &much), (&stock, &much), (&stock, &little)].map(|(turns, proc)| place(turns, proc));
+        while native.begin(7, &mut here) {
+            native.asked.own += 1;
+            native.spend(5000 * US);
+            assert!(stock.begin(9, &mut other), "who takes little is never held");
+        }
+        assert!(!stock.begin(8, &mut there) && stock.begin(9, &mut other));
+        let until = shares.next_release().unwrap();
+        assert_eq!((native.next(until - US), stock.next(until - US)), (None, None));
+        assert_eq!((native.next(until), stock.next(until)), (Some(7), Some(8)));
+        assert_eq!((native.deadline(), stock.deadline()), (None, None));
     }
 }

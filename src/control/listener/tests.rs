@@ -23,7 +23,7 @@ impl Callers for Nobody {
 fn who_comes_in_a_crowd_has_others_served_between() {
     let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
     let poll = mio::Poll::new().unwrap();
-    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket], &Lobby::account()).unwrap();
+    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket], &Common::default()).unwrap();
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let peers: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
     door.ready(0, Ready { readable: true, writable: false, ended: false }, &mut Nobody);
@@ -42,7 +42,7 @@ fn who_comes_in_a_crowd_has_others_served_between() {
 fn nobody_waits_for_a_handshake_that_is_over() {
     let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
     let poll = mio::Poll::new().unwrap();
-    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket], &Lobby::account()).unwrap();
+    let mut door = Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket], &Common::default()).unwrap();
     assert_eq!(door.deadline(), None);
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let mut peers: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
@@ -102,7 +102,7 @@ impl Visit {
         let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
         let poll = mio::Poll::new().unwrap();
         let mut door =
-            Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket], &Lobby::account()).unwrap();
+            Listener::new(0, poll.registry().try_clone().unwrap(), 0, vec![socket], &Common::default()).unwrap();
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let mut peer = UnixStream::connect_addr(&address).unwrap();
         door.ready(0, READY, &mut Nobody);
@@ -305,7 +305,7 @@ fn what_an_answer_of_the_host_takes_counts_for_who_has_asked() {
     let owner = visit.door.connections[&visit.connection].place.owner;
     let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)));
     for _ in 0..4 {
-        visit.door.turns.shares.begin(other);
+        visit.door.turns.shares.begin_turn(other);
         visit.door.spent_for(visit.connection, Duration::from_millis(5));
     }
     assert!(visit.door.turns.shares.is_held(owner) && !visit.door.turns.shares.is_held(other));
@@ -318,7 +318,7 @@ fn what_a_thread_takes_to_read_a_request_counts_for_who_has_sent_it() {
     let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)));
     let (connection, took) = (visit.connection, Duration::from_millis(5));
     for number in 0..4 {
-        visit.door.turns.shares.begin(other);
+        visit.door.turns.shares.begin_turn(other);
         let bytes = large(number, 10);
         let header = Header::parse(bytes.first_chunk().unwrap(), MAX_BODY).unwrap();
         let request = frame::request_in(header.kind, &bytes[frame::HEADER..]);
@@ -356,8 +356,8 @@ fn much_is_sent_in_turns_and_to_a_held_process_when_others_have_had_theirs() {
     visit.door.send(1, event(900_000), &mut Nobody);
     assert_eq!(visit.read(), 0, "it has a turn of its own");
     while !visit.door.turns.shares.is_held(owner) {
-        visit.door.turns.shares.begin(other);
-        visit.door.turns.shares.begin(owner);
+        visit.door.turns.shares.begin_turn(other);
+        visit.door.turns.shares.begin_turn(owner);
         visit.door.turns.shares.spend(owner, Duration::from_millis(5));
     }
     // It is told that there is room, and the time of the hold is not over.
@@ -403,8 +403,8 @@ fn a_process_that_dies_while_it_is_held_and_has_much_to_read_is_gone_after_its_h
     let owner = visit.door.connections[&visit.connection].place.owner;
     let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(2)));
     while !visit.door.turns.shares.is_held(owner) {
-        visit.door.turns.shares.begin(other);
-        visit.door.turns.shares.begin(owner);
+        visit.door.turns.shares.begin_turn(other);
+        visit.door.turns.shares.begin_turn(owner);
         visit.door.turns.shares.spend(owner, Duration::from_millis(5));
     }
     visit.door.send(1, event(900_000), &mut notes);

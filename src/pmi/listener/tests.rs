@@ -6,6 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use nix::unistd::getuid;
 
 use super::*;
+use crate::account::Account;
 use crate::control::bind::{FOR_JOBS, bind_abstract};
 use crate::data::{Proc, Rank, Status};
 use crate::message::{Reply, Request};
@@ -55,7 +56,7 @@ impl Visit {
         let (socket, name) = bind_abstract(FOR_JOBS).unwrap();
         let poll = mio::Poll::new().unwrap();
         let registry = poll.registry().try_clone().unwrap();
-        let mut door = PmiListener::new(0, registry, 0, socket, uid, &Lobby::account()).unwrap();
+        let mut door = PmiListener::new(0, registry, 0, socket, uid, &Common::default()).unwrap();
         let peer = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         peer.set_nonblocking(true).unwrap();
         let mut notes = Notes::default();

@@ -73,7 +73,7 @@ impl StockListener {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let (claim, info) = (tools::claim(&ack), std::mem::take(&mut ack.info));
         let pid = tools::pid(&info);
-        connection.stage = Stage::Asking(ack);
+        connection.stage = Stage::Asking(ack, user.uid);
         let capabilities = Capabilities { takes_job_info: true, groups_by_events: true, ..Capabilities::default() };
         let arrival = Arrival { claim, capabilities, info, user: Some(user), pid, process: None };
         callers.arrived(self.peer_id(id), arrival);

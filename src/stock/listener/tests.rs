@@ -101,7 +101,7 @@ impl Visit {
         let poll = mio::Poll::new().unwrap();
         let registry = poll.registry().try_clone().unwrap();
         let places = [(Ipv4Addr::LOCALHOST, 0).into()];
-        let door = StockListener::open(0, registry, 0, &places, &Lobby::account()).unwrap();
+        let door = StockListener::open(0, registry, 0, &places, &Common::default()).unwrap();
         let mut visit = Visit { poll, door, peers: Vec::new(), notes: Notes::default() };
         for (rank, account) in accounts.iter().enumerate() {
             let mut peer = TcpStream::connect(visit.door.addresses().unwrap()[0]).unwrap();
@@ -365,7 +365,7 @@ fn a_place_that_is_taken_is_named() {
     let (poll, taken) = (mio::Poll::new().unwrap(), visit.door.addresses().unwrap()[0]);
     let registry = poll.registry().try_clone().unwrap();
     let places = [(Ipv4Addr::LOCALHOST, 0).into(), taken];
-    let refused = StockListener::open(0, registry, 0, &places, &Lobby::account()).err().unwrap();
+    let refused = StockListener::open(0, registry, 0, &places, &Common::default()).err().unwrap();
     assert_eq!(refused.to_string(), format!("cannot listen at {taken}: Address already in use (os error 98)"));
 }
 
@@ -389,8 +389,8 @@ fn much_is_sent_in_turns_and_to_a_held_process_when_others_have_had_theirs() {
     assert_eq!(read(&mut visit), 0, "it has a turn of its own");
     assert_eq!(visit.connection(0).cause(), raiser, "who has raised it pays for it");
     while !visit.door.turns.shares.is_held(owner) {
-        visit.door.turns.shares.begin(raiser);
-        visit.door.turns.shares.begin(owner);
+        visit.door.turns.shares.begin_turn(raiser);
+        visit.door.turns.shares.begin_turn(owner);
         visit.door.turns.shares.spend(owner, Duration::from_millis(5));
     }
     // It is told that there is room, and the time of the hold is not over.

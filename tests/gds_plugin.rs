@@ -108,7 +108,7 @@ fn traced(name: &str, words: &str, plugged: bool) -> (Vec<String>, bool) {
     let strace = format!("{words}{}exec strace -f -o '{}'/$PMIX_RANK \"$0\" 10000; ", on_ours(), folder.display());
     let launch = ranks(2, &strace, &program);
     if plugged { with_plugin(launch) } else { launch }.run().expect(0);
-    traced_gets(&folder)
+    traced_gets(&folder, 0)
 }
 
 #[test]

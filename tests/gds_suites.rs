@@ -197,7 +197,7 @@ fn a_get_makes_no_system_call() {
             let launch = suite.plugged(2, library, "pmix/quiet_gets").env("INSTANTON_TEST_WORDS", words);
             let kind = if library == Stock { &["10000", "plain"][..] } else { &["10000"] };
             launch.args(kind).run().expect(0);
-            assert_eq!(traced_gets(&folder), (Vec::new(), true), "{library:?}");
+            assert_eq!(traced_gets(&folder, 0), (Vec::new(), true), "{library:?}");
         }
     }
 }

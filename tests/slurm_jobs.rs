@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use launch::{Outcome, peer};
-use slurm::{Cluster, Library, NODES};
+use slurm::{Cluster, Library, NODES, in_time, six_bringing, six_by_srun};
 
 const SHORT_JOBS: usize = 20;
 
@@ -24,12 +24,6 @@ fn mpi(program: &str) -> PathBuf {
 /// Eight ranks on all nodes, for `srun`.
 fn eight(program: &Path) -> [String; 3] {
     [format!("--nodes={NODES}"), "--ntasks=8".into(), program.to_string_lossy().into_owned()]
-}
-
-/// Six ranks on all nodes, in a step of their own.
-fn six_by_srun(program: &Path) -> Vec<String> {
-    let words = ["srun", "--mpi=pmix", "--nodes=4", "--ntasks=6"];
-    words.map(str::to_owned).into_iter().chain([program.to_string_lossy().into_owned()]).collect()
 }
 
 /// `mpirun` in an allocation, two ranks on each node, with a daemon of its own on each and room for as many again.
@@ -49,12 +43,6 @@ fn expect_hello(outcome: &Outcome, ranks: u32) {
     for node in 0..NODES {
         assert!(outcome.stdout.contains(&format!(" on node{node}, ")), "nobody on node{node}: {outcome:#?}");
     }
-}
-
-/// The lines of an output, but for those that depend on the quicker rank: hosts do not say on another node which key is
-/// looked for, so a Get that comes there before it was posted is answered that it is not there, if anything else was.
-fn in_time(outcome: &Outcome) -> Vec<&str> {
-    outcome.sorted().into_iter().filter(|line| !line.contains(": late-0: ")).collect()
 }
 
 /// `PMIx` calls have the same answers on both libraries, with either's headers.
@@ -148,8 +136,8 @@ fn srun_ends_a_job_whose_rank_dies() {
 fn srun_serves_users_other_than_its_own() {
     on_cluster("srun_serves_users_other_than_its_own", &[mpi("hello")], |cluster| {
         let hello = cluster.install(&mpi("hello"));
-        let nobody = [vec!["--uid=nobody".to_owned(), "--gid=nogroup".into()], eight(&hello).into()].concat();
-        expect_hello(&cluster.srun(nobody).expect(0), 8);
+        let srun = slurm::srun_of_nobody().into_iter().map(str::to_owned);
+        expect_hello(&cluster.run(srun.chain(eight(&hello))).expect(0), 8);
     });
 }
 
@@ -163,12 +151,6 @@ fn srun_short_jobs_leave_nothing() {
             assert_eq!(outcome.stdout, "ring of 4: token 40, right\n", "job {job}: {outcome:#?}");
         }
     });
-}
-
-/// A program whose ranks bring a library of their own.
-fn six_bringing(library: &Path, program: &Path) -> Vec<String> {
-    let brings = format!("LD_LIBRARY_PATH={}", library.display());
-    [six_by_srun(Path::new("/usr/bin/env")), vec![brings, program.to_string_lossy().into_owned()]].concat()
 }
 
 /// Folder with a copy of the stock library: in the cluster another one has its place.

@@ -104,10 +104,10 @@ wait $!
 rm -rf "${TMPDIR:?}"/*
 "#;
 
-/// Record of rank 0 under `strace -f -o FOLDER/RANK` while it Got many times: its system calls, and true if it has
+/// Record of a rank under `strace -f -o FOLDER/RANK` while it Got many times: its system calls, and true if it has
 /// opened the segments of a node before.
-pub fn traced_gets(folder: &Path) -> (Vec<String>, bool) {
-    let trace = fs::read_to_string(folder.join("0")).expect("a trace of each rank");
+pub fn traced_gets(folder: &Path, rank: u32) -> (Vec<String>, bool) {
+    let trace = fs::read_to_string(folder.join(rank.to_string())).expect("a trace of each rank");
     // Of the thread that Gets.
     let thread = trace.lines().find(|line| line.contains("gets begin")).expect("the first mark");
     let thread = thread.split_once(' ').expect("strace -f begins with the thread").0.to_owned() + " ";

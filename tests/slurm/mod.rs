@@ -6,10 +6,13 @@
 //! there is nothing to clean up.
 //!
 //! Tests take turns, because each of them looks at what is left behind: processes, files, open descriptors of daemons.
+
+#![allow(dead_code, reason = "every test program uses its own part of it")]
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -37,6 +40,50 @@ const NAMESPACES: [&str; 5] = ["--mount", "--uts", "--ipc", "--net", "--pid"];
 pub enum Library {
     Ours,
     Stock,
+    /// The stock one, with the plug-in of `dist/lib/instanton` beside its own.
+    Plugged,
+}
+
+impl Library {
+    fn name(self) -> PathBuf {
+        match self {
+            Library::Ours => dist().join("lib/libpmix.so.2"),
+            Library::Stock => "stock".into(),
+            Library::Plugged => plugin(),
+        }
+    }
+}
+
+/// The plug-in for stock servers.
+pub fn plugin() -> PathBuf {
+    dist().join("lib/instanton/pmix_mca_gds_instanton.so")
+}
+
+/// Six ranks on all nodes, in a step of their own.
+pub fn six_by_srun(program: &Path) -> Vec<String> {
+    let words = ["srun", "--mpi=pmix", "--nodes=4", "--ntasks=6"];
+    words.map(str::to_owned).into_iter().chain([program.to_string_lossy().into_owned()]).collect()
+}
+
+/// `srun` on all nodes, by a user who is not root. It is that user's own, and servers talk by way of Slurm's daemons: an
+/// `srun` that root has told `--uid`, and servers that connect to each other, now and then open a credential while they
+/// are another user, and Slurm ends the job, whatever its library.
+pub fn srun_of_nobody() -> Vec<&'static str> {
+    let user = "setpriv --reuid=nobody --regid=nogroup --clear-groups";
+    let srun = "env SLURM_PMIX_DIRECT_CONN=false srun --mpi=pmix --nodes=4";
+    user.split(' ').chain(srun.split(' ')).collect()
+}
+
+/// A program whose ranks bring a library of their own.
+pub fn six_bringing(library: &Path, program: &Path) -> Vec<String> {
+    let brings = format!("LD_LIBRARY_PATH={}", library.display());
+    [six_by_srun(Path::new("/usr/bin/env")), vec![brings, program.to_string_lossy().into_owned()]].concat()
+}
+
+/// The lines of an output, but for those that depend on the quicker rank: hosts do not say on another node which key is
+/// looked for, so a Get that comes there before it was posted is answered that it is not there, if anything else was.
+pub fn in_time(outcome: &Outcome) -> Vec<&str> {
+    outcome.sorted().into_iter().filter(|line| !line.contains(": late-0: ")).collect()
 }
 
 /// A cluster whose turn it is.
@@ -96,14 +143,12 @@ impl Cluster {
     /// The cluster, or a line that tells why this test is skipped. It starts with the first test that wants it.
     pub fn take(test: &str, library: Library, needed: &[PathBuf]) -> Option<Cluster> {
         static TURN: Mutex<()> = Mutex::new(());
-        static OURS: OnceLock<Result<Running, String>> = OnceLock::new();
-        static STOCK: OnceLock<Result<Running, String>> = OnceLock::new();
+        static CLUSTERS: [OnceLock<Result<Running, String>>; 3] = [const { OnceLock::new() }; 3];
         if !launch::have(test, needed) {
             return None;
         }
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let cluster = if library == Library::Ours { &OURS } else { &STOCK };
-        let running = match cluster.get_or_init(|| can_run().map(|()| Running::start(library))) {
+        let running = match CLUSTERS[library as usize].get_or_init(|| can_run().map(|()| Running::start(library))) {
             Ok(running) => running,
             Err(reason) => {
                 launch::skipped(test, reason);
@@ -161,6 +206,17 @@ impl Cluster {
         inside
     }
 
+    /// Makes a folder that every user of the cluster may write into. Returns its path in there and here.
+    pub fn folder(&self, name: &str) -> (PathBuf, PathBuf) {
+        let inside = Path::new("/run/slurm").join(name);
+        let here = self.running.path(&inside);
+        // One of an earlier test has the same name.
+        let _ = fs::remove_dir_all(&here);
+        fs::create_dir(&here).expect("a folder in the cluster");
+        fs::set_permissions(&here, Permissions::from_mode(0o1777)).expect("a folder of everybody");
+        (inside, here)
+    }
+
     /// Waits until there is nothing left of the jobs of this test.
     pub fn expect_clean(self) {
         let deadline = Instant::now() + AFTERWARDS;
@@ -200,10 +256,14 @@ fn can_run() -> Result<(), String> {
 
 impl Running {
     fn start(library: Library) -> Running {
-        let libpmix = if library == Library::Ours { dist().join("lib/libpmix.so.2") } else { "stock".into() };
         let mut unshare = Command::new("unshare");
         unshare.args(NAMESPACES).args(["--fork", "--kill-child", "--mount-proc", CLUSTER]);
-        unshare.arg(NODES.to_string()).arg(libpmix).arg("/").arg(env!("CARGO_MANIFEST_DIR")).arg(launch::target());
+        unshare
+            .arg(NODES.to_string())
+            .arg(library.name())
+            .arg("/")
+            .arg(env!("CARGO_MANIFEST_DIR"))
+            .arg(launch::target());
         launch::plain_environment(&mut unshare);
         let mut unshare = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start unshare");
         let input = unshare.stdin.take().expect("a pipe");

@@ -29,19 +29,18 @@ fn declaration(info: &[Info]) -> Vec<Info> {
 }
 
 /// Tells the other libraries in this process that one more is in use: those that have a handler for it, and those that
-/// register one later. The first model is only for libraries that come later, with an Init of their own: no handler that
-/// is there by then hears of it (docs/DECISIONS.md, "Events").
+/// register one later. The first model waits for the next handler that is registered after each Init, so that a library
+/// with an Init of its own learns of it even where an earlier handler has heard (docs/DECISIONS.md, "Events").
 fn declare_model(client: &Client, info: &[Info], again: bool) {
     let model = declaration(info);
     let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
     if !again {
-        *first = model;
-        return;
+        first.clone_from(&model);
     }
     if !first.is_empty() {
         client.keep_event(Status::MODEL_DECLARED, &first);
     }
-    if !model.is_empty() {
+    if again && !model.is_empty() {
         let told =
             client.notify_event(Status::MODEL_DECLARED, client.proc(), DataRange::PROC_LOCAL, &model).then(|_| ());
         if let Err(error) = told {

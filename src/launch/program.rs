@@ -56,7 +56,8 @@ fn enterable(directory: &Path) -> io::Result<()> {
     if directory.is_dir() { Ok(()) } else { Err(Errno::ENOTDIR.into()) }
 }
 
-/// The file that `program` means to a process in `directory` with this search path.
+/// The file that `program` means to a process in `directory` with this search path. The directory comes last: with the
+/// launchers of MPI it does, and job scripts count on it.
 ///
 /// # Errors
 /// `ENOENT` when there is none, `EACCES` when it is not one to execute.
@@ -67,7 +68,7 @@ fn find(program: &OsStr, directory: &Path, path: &OsStr) -> io::Result<PathBuf> 
         return Ok(file);
     }
     let mut failure = Errno::ENOENT;
-    for place in std::env::split_paths(path) {
+    for place in std::env::split_paths(path).chain([PathBuf::new()]) {
         let file = directory.join(place).join(program);
         match executable(&file) {
             Ok(()) => return Ok(file),
@@ -97,6 +98,7 @@ mod tests {
         assert_eq!(found("sh", "/nowhere:/bin"), Path::new("/bin/sh"));
         assert_eq!(found("./sh", "/nowhere"), Path::new("/bin/./sh"));
         assert_eq!(found("sh", "/nowhere:."), Path::new("/bin/./sh"));
+        assert_eq!(found("sh", "/nowhere"), Path::new("/bin/sh"), "the directory comes last");
         assert_eq!(found("/bin/sh", ""), Path::new("/bin/sh"));
     }
 

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use instanton::internal::sys::exec_stop;
 use instanton::launch::App;
 use nix::errno::Errno;
-use nix::unistd::{AccessFlags, access};
 
 use crate::elf;
 use crate::outcome::{FAILURE, NOT_EXECUTABLE, NOT_FOUND};
@@ -35,7 +34,9 @@ pub fn program(app: &App, found: Option<&Path>, error: &io::Error) -> Explanatio
         (Errno::ENOENT | Errno::ENOTDIR, None) => (NOT_FOUND, unknown(app)),
         (Errno::EACCES | Errno::EISDIR, Some(file)) => (NOT_EXECUTABLE, not_executable(&file)),
         (Errno::EACCES | Errno::EISDIR, None) => {
-            (NOT_EXECUTABLE, "a file of that name is in PATH and cannot be executed".to_owned())
+            let here = app.wdir.join(&app.spec.program);
+            let in_path = || "a file of that name is in PATH and cannot be executed".to_owned();
+            (NOT_EXECUTABLE, if here.exists() { not_executable(&here) } else { in_path() })
         }
         _ => (FAILURE, error.to_string()),
     };
@@ -64,19 +65,10 @@ fn missing(file: &Path, directory: &Path) -> String {
     format!("there is no such file in {}{}", directory.display(), where_it_ends.unwrap_or_default())
 }
 
-/// A name that is in no directory of the search path.
+/// A name that is in no directory of the search path, nor in the one to run in.
 fn unknown(app: &App) -> String {
-    let program = &app.spec.program;
     let searched = if app.spec.path.is_some() { "--path" } else { "PATH" };
-    let here = app.wdir.join(program);
-    match here.is_file() {
-        true if access(&here, AccessFlags::X_OK).is_ok() => {
-            let name = program.to_string_lossy();
-            format!("there is no such program in {searched}; if {} is meant, say ./{name}", here.display())
-        }
-        true => format!("there is no such program in {searched}, and {} is not executable", here.display()),
-        false => format!("there is no such program in {searched}"),
-    }
+    format!("there is no such program in {searched}, nor in {}", app.wdir.display())
 }
 
 /// A file without the right to execute it.
@@ -158,7 +150,6 @@ mod tests {
             fs::write(folder.join(name), bytes).unwrap();
             fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
         };
-        make("hello", b"#!/bin/sh\n", 0o755);
         make("plain", b"#!/bin/sh\n", 0o644);
         make("script", b"#! /no/such -x\n", 0o755);
         make("windows", b"#!/bin/sh\r\n", 0o755);
@@ -184,8 +175,7 @@ mod tests {
             }
         };
         for (program, code, words) in [
-            ("hello", 127, "say ./hello"),
-            ("plain", 127, "is not executable"),
+            ("plain", 126, "is not executable"),
             ("./plain", 126, "chmod +x"),
             ("./script", 126, "/no/such, is not there"),
             ("./windows", 126, "carriage return"),
@@ -195,7 +185,7 @@ mod tests {
             ("./link", 127, "is a link to gone"),
             ("./no/such/file", 127, "there is nothing below"),
             ("./none", 127, "there is no such file in"),
-            ("none-such-anywhere", 127, "in PATH"),
+            ("none-such-anywhere", 127, "in PATH, nor in /"),
             ("./", 126, "is a directory"),
         ] {
             let (status, text) = explained(program);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::data::{Info, Key, Nspace, Rank, Scope, Status, Value};
+use crate::data::{DataArray, Info, InfoList, Key, Nspace, Rank, Scope, Status, Value, keys};
 use crate::message::door::{Each, JobInformation};
 use crate::message::numbers::NumberMap;
 use crate::message::{DescriptorKind, Posted};
@@ -365,7 +365,14 @@ impl JobInformation for Information {
     }
 
     fn of_job(&self) -> Result<Vec<Info>, Status> {
-        self.values.of_job().map_err(|e| self.unreadable(&e))
+        let mut all = self.values.of_job().map_err(|e| self.unreadable(&e))?;
+        // Hosts give the ranks, and a stock client looks for the names of them nowhere else.
+        let peers = all.find(keys::LOCAL_PEERS).and_then(|info| info.value.as_str());
+        let names = peers.and_then(|peers| DataArray::of_ranks(&self.nspace, peers));
+        if let Some(names) = names.filter(|_| all.find(keys::LOCAL_PROCS).is_none()) {
+            all.push(Info::new(keys::LOCAL_PROCS, names));
+        }
+        Ok(all)
     }
 
     fn of_nodes(&self, others: bool, each: Each<'_>) -> Result<(), Status> {
@@ -404,7 +411,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::data::{InfoList, Proc, keys};
+    use crate::data::Proc;
     use crate::message::door::PeerId;
     use crate::server::collective::arrived::Waiter;
     use crate::server::ctx::peers::Caller;
@@ -453,6 +460,20 @@ mod tests {
         let reader = Sender { server: server.proc(), identity: 0 };
         let others = encoding::read(&data, &reader).unwrap();
         assert_eq!((others.ranks, others.failure), (vec![], Some(Failure { status, gone: vec![] })));
+    }
+
+    #[test]
+    fn stock_clients_are_told_the_names_of_the_processes_of_their_node() {
+        let nspace = Nspace::new("job").unwrap();
+        let of_job = |more: &[Info]| {
+            let said = [&[Info::new(keys::JOB_SIZE, 3u32), Info::new(keys::LOCAL_PEERS, "0,2")], more].concat();
+            let info = JobInfo::from_infos(&nspace, 2, &said, "here").unwrap();
+            let of_job = JobStore::create(&nspace, info, &Limits::default()).unwrap().information(&nspace).unwrap().of_job().unwrap();
+            of_job.into_iter().filter(|info| info.key == keys::LOCAL_PROCS).map(|info| info.value).collect::<Vec<_>>()
+        };
+        let here = |ranks| Value::from(DataArray::of_ranks(&nspace, ranks).unwrap());
+        assert_eq!(of_job(&[]), [here("0,2")]);
+        assert_eq!(of_job(&[Info::new(keys::LOCAL_PROCS, here("2"))]), [here("2")], "what the host gives counts");
     }
 
     #[test]

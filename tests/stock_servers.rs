@@ -99,6 +99,15 @@ fn they_meet_stock_ranks_that_take_values() {
 }
 
 #[test]
+fn a_key_is_found_without_the_rank_that_has_posted_it() {
+    let unnamed = peer("pmix/unnamed");
+    if have("a_key_is_found_without_the_rank_that_has_posted_it", &[unnamed.clone(), prterun()]) {
+        let outcome = ours(&prterun(), 3, &unnamed).run().expect(0);
+        assert_eq!(outcome.lines_with(": found"), 3, "{outcome:#?}");
+    }
+}
+
+#[test]
 fn they_hear_the_events_that_stock_ranks_hear() {
     let calls = peer("pmix/calls");
     for launcher in [mpirun(), prterun()] {

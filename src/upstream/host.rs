@@ -214,10 +214,11 @@ impl Host for StockHost {
         let key = key.and_then(|key| Key::new(key).ok());
         let at_once: Vec<Info> = info.iter().filter(|item| item.key == keys::IMMEDIATE).cloned().collect();
         let (server, asked, modex) = (self.server(), proc.clone(), self.modex.clone());
-        let fetch = move || match asked.rank.is_process() {
-            true => modex.fetch(&asked, key.as_ref(), &at_once, done),
+        let fetch = move || match (asked.rank, key) {
+            (rank, key) if rank.is_process() => modex.fetch(&asked, key.as_ref(), &at_once, done),
+            (Rank::UNDEF, Some(key)) => modex.find(&asked, &key, &at_once, done),
             // The job itself was asked for: it is registered, or nobody knows it.
-            false => done.complete(Ok(Vec::new())),
+            _ => done.complete(Ok(Vec::new())),
         };
         if lock(&self.known).jobs.contains(&proc.nspace) {
             fetch();

@@ -55,6 +55,17 @@ impl Modex {
         });
     }
 
+    /// Finds a key that some process of a job has posted; the answer does not say which one.
+    pub fn find(self: &Arc<Self>, any: &Proc, key: &Key, info: &[Info], done: Completion<Vec<u8>>) {
+        let (modex, asked, wanted) = (self.clone(), any.clone(), key.clone());
+        ask(&self.link, any, Some(key), info, move |result| {
+            done.complete(result.and_then(|mut found| {
+                found.iter_mut().for_each(|(_, entries)| entries.retain(|entry| entry.key == wanted));
+                modex.blob(&asked, found)
+            }));
+        });
+    }
+
     /// Fetches anew what was fetched of these processes: it shows what they have posted since.
     pub fn refresh(self: &Arc<Self>, procs: &[Proc], done: Completion<Vec<u8>>) {
         struct Gathered {
@@ -93,7 +104,7 @@ impl Modex {
         let found: Vec<(Proc, Vec<Posted>)> = answers::posted(found).into_iter().map(of).collect();
         let number = {
             let mut known = self.known();
-            known.fetched.extend(found.iter().map(|(proc, _)| proc.clone()));
+            known.fetched.extend(found.iter().map(|(proc, _)| proc.clone()).filter(|proc| proc.rank.is_process()));
             known.answers += 1;
             known.answers
         };

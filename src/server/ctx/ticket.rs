@@ -36,6 +36,8 @@ pub enum Ticket {
     Reply(Caller, Reply),
     /// The host has brought what a process of another node has posted, or not; with the number of the request.
     DirectModex(Proc, u64, Result<Vec<u8>, Status>),
+    /// The host has found what the look-up of this number asks for without a rank, or not.
+    Unnamed(u64, Result<Vec<u8>, Status>),
     /// A thread has prepared this node's part of a fence.
     Contribution(TrackerId),
     /// A thread has prepared what members of a group bring.

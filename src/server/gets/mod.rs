@@ -2,7 +2,9 @@
 //!
 //! A look-up that comes here is one that a client could not answer from what it has mapped: the server looks itself,
 //! and what is not there yet it waits for, where somebody may still post it. A key of another node's process is fetched
-//! through the host (direct modex), once for all who ask at the time.
+//! through the host (direct modex), once for all who ask at the time. Where the host keeps what others post, a key that
+//! is asked for without a rank is the host's to find: its value goes to who has asked, and is stored nowhere, as it has
+//! no name.
 //!
 //! When the process that is asked about dies, or ends after its goodbye, what waits for its keys ends with
 //! `ERR_NOT_FOUND`. When the process that asks is gone, its look-ups are forgotten. Where an event is about many, it
@@ -10,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::collective::exchange::Said;
+use super::collective::exchange::{self, Said};
 use super::ctx::peers::Caller;
 use super::ctx::ticket::Ticket;
 use super::ctx::timers::{Deadline, TimerId};
@@ -106,18 +108,22 @@ impl Gets {
         if let Some(status) = question.failure(jobs) {
             return question.asker.answer(cx, Err(status));
         }
+        let unnamed = jobs.is_unnamed_elsewhere(&question.proc);
         let remote = jobs.is_remote(&question.proc) || jobs.is_unheard_of(&question.proc);
         let limit = match question.directives.timeout {
             Some(seconds) if seconds > 0 => Some(Duration::from_secs(seconds.unsigned_abs().into())),
             Some(_) => None,
-            None if remote => None,
+            None if remote || unnamed => None,
             None => Some(cx.config.get_patience),
         };
         self.last += 1;
         let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::Get(self.last)));
         let (proc, key, at_once) = (question.proc.clone(), question.key.clone(), question.is_at_once());
         self.add(cx, self.last, Wait { question, deadline });
-        if remote {
+        if unnamed {
+            let number = self.last;
+            ask_host(cx, proc, key, at_once, move |result| Ticket::Unnamed(number, result));
+        } else if remote {
             self.fetch(cx, proc, key, at_once);
         }
     }
@@ -178,15 +184,18 @@ impl Gets {
         self.last += 1;
         let number = self.last;
         self.fetching.insert(which, number);
-        let required = key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
-        let at_once = at_once.then(|| Info::new(keys::IMMEDIATE, true));
-        let info: Vec<Info> = required.into_iter().chain(at_once).collect();
-        let asked = proc.clone();
-        cx.ask_host(
-            |host, done| host.direct_modex(&asked, &info, done),
-            Vec::new(),
-            move |result| Ticket::DirectModex(proc, number, result),
-        );
+        ask_host(cx, proc.clone(), key, at_once, move |result| Ticket::DirectModex(proc, number, result));
+    }
+
+    /// The host has found what a look-up without a rank asks for, or not.
+    pub fn unnamed(&mut self, cx: &mut Ctx, number: u64, result: Result<Vec<u8>, Status>) {
+        let Some(Wait { question, .. }) = self.waiting.get(&number) else { return };
+        let found = result.and_then(|row| exchange::others(&exchange::sender(cx), &row)).and_then(|others| {
+            let entries = others.ranks.into_iter().flat_map(|(_, of)| of.entries);
+            let mut values = entries.filter(|entry| question.key.as_ref() == Some(&entry.key)).map(|entry| entry.value);
+            values.next().map(Found::One).ok_or(Status::ERR_NOT_FOUND)
+        });
+        self.end_one(cx, number, found);
     }
 
     /// The host has brought all that another node's process has posted, which is taken in, or not. A key that is not there now is not
@@ -306,6 +315,20 @@ impl Gets {
         }
         self.direct_modex.end_everything(cx, &Err(Status::ERR_INIT));
     }
+}
+
+/// Asks the host for what a process has posted, above all for a key.
+fn ask_host(
+    cx: &mut Ctx,
+    proc: Proc,
+    key: Option<Key>,
+    at_once: bool,
+    ticket: impl FnOnce(Result<Vec<u8>, Status>) -> Ticket + Send + 'static,
+) {
+    let required = key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
+    let at_once = at_once.then(|| Info::new(keys::IMMEDIATE, true));
+    let info: Vec<Info> = required.into_iter().chain(at_once).collect();
+    cx.ask_host(|host, done| host.direct_modex(&proc, &info, done), Vec::new(), ticket);
 }
 
 /// Whichever process of a namespace.

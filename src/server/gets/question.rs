@@ -108,7 +108,8 @@ impl Question {
         let reserved = key.as_ref().is_some_and(Key::is_reserved) && !directives.refresh;
         let level = directives.level != InfoLevel::Default;
         // A host that keeps what others post says at once what there is.
-        let is_said = (reserved || directives.immediate) && !(jobs.one_client && jobs.is_remote(proc));
+        let is_said = (reserved || directives.immediate)
+            && !(jobs.one_client && jobs.is_remote(proc) || jobs.is_unnamed_elsewhere(proc));
         // A value that a process keeps to itself never comes here.
         let is_kept_back = directives.scope == Some(Scope::INTERNAL);
         if directives.optional || is_said || level || is_kept_back || self.is_hidden(jobs) {

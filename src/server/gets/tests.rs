@@ -173,6 +173,34 @@ fn the_host_is_asked_once_for_all_who_wait_and_anew_after_they_have_gone() {
 }
 
 #[test]
+fn a_key_without_a_rank_is_found_by_a_host_that_keeps_what_others_post() {
+    let (sender, asked) = mpsc::channel();
+    let (mut test, mut jobs, mut gets) = bench(ChannelHost(sender));
+    jobs.one_client = true;
+    let peer = test.connect(&proc("job", 0));
+    let any = Proc::new(proc("job", 0).nspace, Rank::UNDEF);
+    let entries = ["other", "k"].map(|name| Posted { scope: Scope::GLOBAL, key: key(name), value: Value::from(7u32) });
+    let row = exchange::of_host(&proc("server", 0), 1, vec![(any.clone(), entries.to_vec())]);
+    let none = Err(Status::ERR_NOT_FOUND);
+    for (name, row, reply) in [
+        ("k", row.clone(), Reply::Value(Value::from(7u32))),
+        ("absent", row, Reply::Done(Status::ERR_NOT_FOUND)),
+        ("k", none, Reply::Done(Status::ERR_NOT_FOUND)),
+    ] {
+        let caller = test.request(peer);
+        gets.get(&mut test.cx, &jobs, caller, any.clone(), Some(key(name)), &[]);
+        assert!(test.advance(Duration::from_secs(3600)).is_empty(), "the host's patience counts");
+        let (of, done) = asked.try_recv().unwrap();
+        assert_eq!((of, test.replies()), (any.clone(), vec![]));
+        done.complete(row);
+        let Some(Ticket::Unnamed(number, result)) = test.ticket() else { panic!("an answer") };
+        gets.unnamed(&mut test.cx, number, result);
+        assert_eq!(test.replies(), [(caller, reply)]);
+        assert_eq!(gets.open(), 0);
+    }
+}
+
+#[test]
 fn another_node_is_answered_when_the_process_has_posted_or_the_job_turns_out_to_be_elsewhere() {
     let (mut test, mut jobs, mut gets) = bench(NoHost);
     let (sender, answers) = mpsc::channel();

@@ -289,6 +289,11 @@ impl Jobs {
         proc.rank.is_process() && !self.runs_here(proc)
     }
 
+    /// Returns whether whichever process of a job is meant, and a host that serves one process keeps what the others post.
+    pub fn is_unnamed_elsewhere(&self, proc: &Proc) -> bool {
+        self.one_client && proc.rank == Rank::UNDEF
+    }
+
     /// Returns whether the host of a server for one process may know a job that this server has not heard of.
     pub fn is_unheard_of(&self, proc: &Proc) -> bool {
         self.one_client && !proc.nspace.is_empty() && self.store(&proc.nspace).is_none()

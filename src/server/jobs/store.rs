@@ -468,7 +468,12 @@ mod tests {
         let of_job = |more: &[Info]| {
             let said = [&[Info::new(keys::JOB_SIZE, 3u32), Info::new(keys::LOCAL_PEERS, "0,2")], more].concat();
             let info = JobInfo::from_infos(&nspace, 2, &said, "here").unwrap();
-            let of_job = JobStore::create(&nspace, info, &Limits::default()).unwrap().information(&nspace).unwrap().of_job().unwrap();
+            let of_job = JobStore::create(&nspace, info, &Limits::default())
+                .unwrap()
+                .information(&nspace)
+                .unwrap()
+                .of_job()
+                .unwrap();
             of_job.into_iter().filter(|info| info.key == keys::LOCAL_PROCS).map(|info| info.value).collect::<Vec<_>>()
         };
         let here = |ranks| Value::from(DataArray::of_ranks(&nspace, ranks).unwrap());

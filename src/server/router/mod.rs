@@ -148,6 +148,7 @@ impl Router {
             Ticket::DirectModex(proc, number, result) => {
                 self.absorb(Purpose::DirectModex(proc, number), result.map(Brought::Row));
             }
+            Ticket::Unnamed(number, result) => self.gets.unnamed(&mut self.cx, number, result),
             Ticket::Decoded(number) => {
                 let absorbed = self.absorptions.decoded(&mut self.cx, number);
                 self.absorbed(absorbed);

@@ -160,7 +160,8 @@ static const struct {
     {"stop listening", stops_listening, 0, 0, 0, 0},
     /* The host's own program has heard it. */
     {"notify", notifies, PMIX_SUCCESS, PMIX_ERR_NO_PERMISSIONS, PMIX_SUCCESS, PMIX_SUCCESS},
-    {"query", asks, SAYS},
+    /* A host that has done it and brings nothing has found nothing. */
+    {"query", asks, PMIX_ERR_NOT_SUPPORTED, PMIX_ERR_NO_PERMISSIONS, PMIX_ERR_NOT_FOUND, PMIX_SUCCESS},
     {"log", logs, SAYS},
     {"allocate", allocates, SAYS},
     {"control", controls, SAYS},

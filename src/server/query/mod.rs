@@ -237,6 +237,13 @@ fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos
         return Err(Status::ERR_NOT_SUPPORTED);
     }
     let (status, hosts, nothing) = match result {
+        Ok((Status::SUCCESS, infos)) if infos.is_empty() => {
+            // It has found nothing.
+            if queries.iter().flat_map(|query| &query.qualifiers).any(is_foreign) {
+                return Err(Status::ERR_NOT_FOUND);
+            }
+            (None, infos, Status::ERR_NOT_FOUND)
+        }
         Err(status) if queries.iter().flat_map(|query| &query.qualifiers).any(is_foreign) => return Err(status),
         Ok((Status::ERR_PARTIAL_SUCCESS, infos)) => (None, infos, Status::ERR_NOT_FOUND),
         // Of sets and groups, enough is known here to say so.
@@ -252,7 +259,7 @@ fn complete(known: &Known, asker: &Proc, queries: &[Query], result: Result<Infos
     for (at, info) in hosts.iter().enumerate() {
         places.entry(info.key.clone()).or_default().push_back(at);
     }
-    // A success that leaves keys out is a partial one. Nothing at all, or answers by other keys, is the host's own matter.
+    // A success that leaves keys out is a partial one. Answers by other keys altogether are the host's own matter.
     let mut asked = queries.iter().flat_map(|query| &query.keys).filter_map(|key| Key::new(key.as_bytes()).ok());
     let is_usual = asked.any(|key| places.contains_key(&key));
     let status = status.filter(|status| *status != Status::SUCCESS || !is_usual);
@@ -442,6 +449,15 @@ mod tests {
         bench.ask(&[&["first", "left out", keys::QUERY_NAMESPACES]]);
         bench.answer(Ok((Status::SUCCESS, vec![Info::new("first", 1u32)])));
         let all = vec![Info::new("first", 1u32), undefined("left out"), Info::new(keys::QUERY_NAMESPACES, "job")];
+        assert_eq!(bench.reply(), Some(Reply::Infos(Status::ERR_PARTIAL_SUCCESS, all)));
+        let mut bench = Bench::new();
+        bench.ask(&[&["left out"]]);
+        bench.answer(Ok((Status::SUCCESS, vec![])));
+        assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_NOT_FOUND)));
+        let mut bench = Bench::new();
+        bench.ask(&[&["left out", keys::QUERY_NAMESPACES]]);
+        bench.answer(Ok((Status::SUCCESS, vec![])));
+        let all = vec![undefined("left out"), Info::new(keys::QUERY_NAMESPACES, "job")];
         assert_eq!(bench.reply(), Some(Reply::Infos(Status::ERR_PARTIAL_SUCCESS, all)));
         let mut bench = Bench::new();
         bench.ask(&[&["left out"]]);

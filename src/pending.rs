@@ -50,7 +50,7 @@ pub(crate) trait Call<T, E>: Send {
     ///
     /// # Errors
     /// The call's own, and the refusal of a thread that must not block.
-    fn block(&self) -> Result<Option<T>, E>;
+    fn block(&mut self) -> Result<Option<T>, E>;
 
     /// Sends the call. `callback` receives the result, unless this fails.
     fn send(self: Box<Self>, callback: Callback<T, E>) -> Result<(), E>;
@@ -75,7 +75,7 @@ impl<T: Send + 'static, E: Send + 'static> Pending<T, E> {
     /// # Errors
     /// The errors of the call. `ERR_WOULD_BLOCK`, with nothing sent, on the thread of the library that has to bring
     /// the result: the one that runs callbacks, event handlers and the methods of a host.
-    pub fn wait(self) -> Result<T, E> {
+    pub fn wait(mut self) -> Result<T, E> {
         match self.call.block()? {
             Some(result) => Ok(result),
             None => block(self.ended, |callback| self.call.send(callback)),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     impl Call<u8, &'static str> for Recorded {
-        fn block(&self) -> Outcome<Option<u8>> {
+        fn block(&mut self) -> Outcome<Option<u8>> {
             self.short
         }
 

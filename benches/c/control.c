@@ -1,7 +1,7 @@
 /* The control plane of a launcher: calls that a server does not answer from memory. Under any launcher.
  *   control events COUNT      from PMIx_Notify_event of rank 0 until the handler of the last process has begun
  *   control publish COUNT     PMIx_Publish of rank 0, and PMIx_Lookup of the last rank
- *   control groups COUNT      PMIx_Group_construct of all, and fences between
+ *   control groups COUNT      PMIx_Group_construct and PMIx_Group_destruct of all, and fences between
  *   control spawn COUNT       PMIx_Spawn of 8 times true, and fork and exec of as many without PMIx
  *   control nothing           PMIx_Init and PMIx_Finalize  */
 #include "client.h"
@@ -108,7 +108,8 @@ static void publish(int count) {
 }
 
 static void groups(int count) {
-  struct row construct = row("group construct", count), fences = row("fence between", count);
+  struct row construct = row("group construct", count), destruct = row("group destruct", count);
+  struct row fences = row("fence between", count);
   pmix_proc_t *all = calloc(size, sizeof *all);
   for (pmix_rank_t rank = 0; rank < size; rank++) all[rank] = process(rank);
   for (int i = -WARM_UP; i < count; i++) {
@@ -123,9 +124,12 @@ static void groups(int count) {
     start = now_us();
     must(PMIx_Group_construct(name, all, size, NULL, 0, &results, &nresults), "PMIx_Group_construct");
     if (i >= 0) keep(&construct, now_us() - start);
+    start = now_us();
     must(PMIx_Group_destruct(name, NULL, 0), "PMIx_Group_destruct");
+    if (i >= 0) keep(&destruct, now_us() - start);
   }
   write_down(&construct);
+  write_down(&destruct);
   write_down(&fences);
   free(all);
 }

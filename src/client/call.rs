@@ -28,7 +28,7 @@ impl<T: 'static, F> Call<T, Error> for Prepared<F>
 where
     F: FnOnce(&Arc<Inner>, Callback<T, Error>) -> Result<(), Error> + Send,
 {
-    fn block(&self) -> Result<Option<T>, Error> {
+    fn block(&mut self) -> Result<Option<T>, Error> {
         self.inner.may_wait(self.name).map(|()| None)
     }
 

@@ -12,6 +12,8 @@
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.
 mod meeting;
 
+pub(super) use meeting::Met;
+
 use std::cell::Cell;
 use std::io;
 use std::net::Shutdown;
@@ -408,7 +410,7 @@ impl Link {
                     let answer = Answer { reply, descriptors: frame.descriptors };
                     let mut outbox = lock(&self.outbox);
                     if outbox.meeting.is_of(number) {
-                        self.end_of_meeting(&mut outbox, answer.done());
+                        self.end_of_meeting(&mut outbox, Ok(answer));
                         continue;
                     }
                     let waiter = outbox.take(number);

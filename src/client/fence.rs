@@ -13,6 +13,10 @@
 //! one's, never that of another before it: nothing else of this process was under way, and the server releases no fence
 //! before an older one. Every failure, and the end of every other fence, is a message.
 //!
+//! Groups of all of the job are made and ended at the same word ([`group`](super::group)), where every member waits
+//! there for that. A process has one meeting at the word at a time, so it is the one that has ended; and while a member
+//! waits there for a group, no fence that it takes part in by another thread changes the word.
+//!
 //! The word is a hint to look at, and only as good as all who map it: a process of the job could move the others' sleep
 //! elsewhere, so they look again by themselves after a while.
 //!
@@ -32,7 +36,7 @@ use crate::store::JobReader;
 use super::answer::Answer;
 use super::call::limit_in;
 use super::clock::{Then, end_of, given_up};
-use super::connection::Link;
+use super::connection::{Link, Met};
 use super::get::Way;
 use super::{Client, Error, Inner};
 
@@ -81,7 +85,7 @@ struct Fence {
 }
 
 impl Call<(), Error> for Fence {
-    fn block(&self) -> Result<Option<()>, Error> {
+    fn block(&mut self) -> Result<Option<()>, Error> {
         let Fence { inner, procs, info } = self;
         inner.may_wait(CALL)?;
         let met: Option<Result<(), Error>> = match inner.is_own_job(procs) {
@@ -91,7 +95,7 @@ impl Call<(), Error> for Fence {
                 None => {
                     let request = |seen| frame::request(&Request::Meet { seen, info: info.clone() });
                     let until = end_of(limit_in(info));
-                    inner.meet_at_word(until, |link, seen| link.meet(CALL, request(seen)?.bytes()))?
+                    inner.meet_all(until, |link, seen| link.meet(CALL, request(seen)?.bytes()))?
                 }
             },
         };
@@ -140,7 +144,22 @@ impl Inner {
     /// Waits at the word of release in a fence of all, with their data or without; none when that cannot be.
     #[inline]
     fn meet(self: &Arc<Self>, collect: bool) -> Result<Option<Result<(), Error>>, Error> {
-        self.meet_at_word(None, |link, seen| link.meet(CALL, &mut frame::meet(seen, collect)))
+        self.meet_all(None, |link, seen| link.meet(CALL, &mut frame::meet(seen, collect)))
+    }
+
+    /// Waits at the word of release in a fence of all, or the given time; none when that cannot be.
+    #[inline]
+    fn meet_all(
+        self: &Arc<Self>,
+        until: Option<Instant>,
+        send: impl FnOnce(&Link, u32) -> Result<bool, Error>,
+    ) -> Result<Option<Result<(), Error>>, Error> {
+        let Some(met) = self.meet_at_word(until, send)? else { return Ok(None) };
+        let met = met.and_then(|answer| answer.map_or(Ok(()), |answer| answer.done()));
+        if met.is_ok() && self.jobs.is_behind() {
+            self.wait_for_news(until)?;
+        }
+        Ok(Some(met.and_then(|()| self.posts.outcome())))
     }
 
     /// Waits for the answer to a fence.
@@ -152,11 +171,11 @@ impl Inner {
     /// Waits at the word of release for all of the job to come, or the given time; none when that cannot be. `send` is
     /// given what is there now.
     #[inline]
-    fn meet_at_word(
+    pub(super) fn meet_at_word(
         self: &Arc<Self>,
         until: Option<Instant>,
         send: impl FnOnce(&Link, u32) -> Result<bool, Error>,
-    ) -> Result<Option<Result<(), Error>>, Error> {
+    ) -> Result<Option<Met>, Error> {
         let Some(reader) = self.jobs.of_server().filter(|_| self.link.has_server()) else { return Ok(None) };
         let sending = self.meetings.sending.lock().unwrap_or_else(PoisonError::into_inner);
         if self.meetings.count.load(Ordering::Acquire) > 0 && !self.settle_meeting(reader) {
@@ -181,10 +200,7 @@ impl Inner {
             },
         };
         self.meetings.count.fetch_sub(1, Ordering::AcqRel);
-        if met.is_ok() && self.jobs.is_behind() {
-            self.wait_for_news(until)?;
-        }
-        Ok(Some(met.and_then(|()| self.posts.outcome())))
+        Ok(Some(met))
     }
 
     /// Counts a meeting no more that was given up, if it is over; returns whether nothing else is under way then.
@@ -194,7 +210,7 @@ impl Inner {
     }
 
     #[cold]
-    fn wait_for_news(self: &Arc<Self>, until: Option<Instant>) -> Result<(), Error> {
+    pub(super) fn wait_for_news(self: &Arc<Self>, until: Option<Instant>) -> Result<(), Error> {
         pending::block(Error::NotInitialized, |callback| {
             self.map_news_until(until, Way::Blocked, move || callback(Ok(())));
             Ok(())
@@ -211,11 +227,11 @@ impl Inner {
 
 /// Sleeps until there was a release after `seen` others, or the answer; none when neither has come in time.
 #[inline]
-fn released(reader: &JobReader, seen: u32, link: &Link, until: Option<Instant>) -> Option<Result<(), Error>> {
+fn released(reader: &JobReader, seen: u32, link: &Link, until: Option<Instant>) -> Option<Met> {
     let mut look = FIRST_LOOK;
     loop {
         if reader.releases() != seen {
-            return Some(Ok(()));
+            return Some(Ok(None));
         }
         if link.bell.has_rung()
             && let Some(answer) = link.met()

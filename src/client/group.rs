@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::control::frame;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, Value, keys};
-use crate::message::{Decision, GroupCall, Infos, Request, key_in_context, replace_named};
-use crate::pending::{Callback, Pending};
+use crate::message::{Decision, GroupCall, Infos, Request, group_results, key_in_context, replace_named};
+use crate::pending::{Call, Callback, Pending};
 use crate::store::Directives;
 
 use super::call::{infos, limit_in, nothing, taken};
+use super::clock::{end_of, given_up};
 use super::events::{Event, procs_of};
 use super::get::Way;
 use super::{Client, Error, Inner};
@@ -59,17 +61,37 @@ impl Directives {
     }
 }
 
-impl Inner {
-    fn group(
-        &self,
-        call: &'static str,
-        group: &Nspace,
-        what: GroupCall,
-        then: impl FnOnce(Result<(), Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.ask_for(call, &Request::Group { group: group.clone(), call: what }, nothing, then)
+/// The way of a call about a group by a message.
+type ByMessage<T> = fn(&Arc<Inner>, &'static str, Nspace, GroupCall, Callback<T, Error>) -> Result<(), Error>;
+
+/// A call about a group, prepared.
+struct OfGroup<T> {
+    inner: Arc<Inner>,
+    name: &'static str,
+    group: Nspace,
+    call: Result<GroupCall, Status>,
+    take: fn(Infos) -> T,
+    send: ByMessage<T>,
+}
+
+impl<T: 'static> Call<T, Error> for OfGroup<T> {
+    fn block(&mut self) -> Result<Option<T>, Error> {
+        self.inner.may_wait(self.name)?;
+        let Ok(call) = &mut self.call else { return Ok(None) };
+        let met = self.inner.meet_group(self.name, &self.group, call)?;
+        met.map(|result| result.map(self.take)).transpose()
     }
 
+    fn send(self: Box<Self>, callback: Callback<T, Error>) -> Result<(), Error> {
+        let OfGroup { inner, name, group, call, send, .. } = *self;
+        inner.life.check()?;
+        let limit = call.as_ref().ok().and_then(|call| limit_in(call.attributes()));
+        let callback = inner.link.bound(end_of(limit), given_up, callback);
+        send(&inner, name, group, call?, callback)
+    }
+}
+
+impl Inner {
     /// Makes a group, and has what its members have posted at hand before `then` is called.
     fn enter_group(
         self: &Arc<Self>,
@@ -84,14 +106,85 @@ impl Inner {
         let (inner, name) = (self.clone(), group.clone());
         let waiter = move |answer| {
             let result = taken(answer, infos);
-            if let Ok((_, infos)) = &result
-                && infos.find(keys::GROUP_MEMBERSHIP).is_some()
-            {
-                inner.own.groups.lock().insert(name, procs_of(infos, keys::GROUP_MEMBERSHIP));
-            }
+            inner.note_group(name, &result);
             inner.clone().map_news(Way::Later, move || then(result));
         };
-        self.link.request(call, &Request::Group { group, call: what }, Box::new(waiter))
+        self.link.request(call, &Request::Group { group, call: what, seen: None }, Box::new(waiter))
+    }
+
+    /// Ends a group, or this process's part in it.
+    fn end_group(
+        self: &Arc<Self>,
+        call: &'static str,
+        group: Nspace,
+        what: GroupCall,
+        then: Callback<(), Error>,
+    ) -> Result<(), Error> {
+        if group.is_empty() {
+            return Err(Status::ERR_BAD_PARAM.into());
+        }
+        let (inner, name) = (self.clone(), group.clone());
+        self.ask_for(call, &Request::Group { group, call: what, seen: None }, nothing, move |result| {
+            if result.is_ok() {
+                inner.own.groups.lock().remove(&name);
+            }
+            then(result);
+        })
+    }
+
+    /// Remembers the members of a group that this process is in now.
+    fn note_group(&self, group: Nspace, result: &Result<Infos, Error>) {
+        let Ok((_, infos)) = result else { return };
+        if infos.find(keys::GROUP_MEMBERSHIP).is_some() {
+            self.own.groups.lock().insert(group, procs_of(infos, keys::GROUP_MEMBERSHIP));
+        }
+    }
+
+    /// Makes or ends a group while the caller sleeps, mostly until the job's word of release changes; none where that
+    /// way is not open. Only a group of all of the job is made or ended at the word, and another one by a message all
+    /// the same.
+    fn meet_group(
+        self: &Arc<Self>,
+        name: &'static str,
+        group: &Nspace,
+        call: &mut GroupCall,
+    ) -> Result<Option<Result<Infos, Error>>, Error> {
+        let (constructs, procs) = match &*call {
+            GroupCall::Construct { procs, .. } => (true, &procs[..]),
+            GroupCall::Destruct { .. } => (false, &[][..]),
+            _ => return Ok(None),
+        };
+        // What is late may still make a group, and has to be seen to.
+        let may_be_late = limit_in(call.attributes()).is_some();
+        if group.is_empty() || may_be_late || procs.iter().any(|proc| proc.nspace != self.proc.nspace) {
+            return Ok(None);
+        }
+        let taken_out = std::mem::replace(call, GroupCall::Destruct { info: Vec::new() });
+        let mut request = Request::Group { group: group.clone(), call: taken_out, seen: None };
+        let met = self.meet_at_word(None, |link, now| {
+            if let Request::Group { seen, .. } = &mut request {
+                *seen = Some(now);
+            }
+            link.meet(name, frame::request(&request)?.bytes())
+        })?;
+        if let Request::Group { call: sent, .. } = request {
+            *call = sent;
+        }
+        let Some(met) = met else { return Ok(None) };
+        let result = met.and_then(|answer| match (answer, &*call) {
+            (Some(answer), _) => taken(Ok(*answer), infos),
+            (None, GroupCall::Construct { procs, .. }) => Ok((Status::SUCCESS, group_results(group, None, procs))),
+            (None, _) => Ok((Status::SUCCESS, Vec::new())),
+        });
+        if constructs {
+            self.note_group(group.clone(), &result);
+            if self.jobs.is_behind() {
+                self.wait_for_news(None)?;
+            }
+        } else if result.is_ok() {
+            self.own.groups.lock().remove(group);
+        }
+        Ok(Some(result))
     }
 
     /// The handlers of an event are through: their answer may matter to a group; on the control thread.
@@ -106,7 +199,8 @@ impl Inner {
             add: procs_of(results, keys::GROUP_ADD_MEMBERS),
         };
         // A server that is gone has no group under construction.
-        let _ = self.group("an event handler", &group, GroupCall::Decide(decision), |_| ());
+        let request = Request::Group { group, call: GroupCall::Decide(decision), seen: None };
+        let _ = self.ask_for("an event handler", &request, nothing, |_| ());
     }
 }
 
@@ -145,21 +239,9 @@ impl Client {
         self.end_group("PMIx_Group_leave", group, GroupCall::Leave { info: info.to_vec() })
     }
 
-    fn end_group(&self, call: &'static str, group: &Nspace, what: GroupCall) -> Pending<(), Error> {
-        let group = group.clone();
-        let limit = limit_in(what.attributes());
-        self.prepare(call, limit, move |inner, callback: Callback<(), Error>| {
-            if group.is_empty() {
-                return Err(Status::ERR_BAD_PARAM.into());
-            }
-            let (ended, name) = (inner.clone(), group.clone());
-            inner.group(call, &group, what, move |result| {
-                if result.is_ok() {
-                    ended.own.groups.lock().remove(&name);
-                }
-                callback(result);
-            })
-        })
+    fn end_group(&self, name: &'static str, group: &Nspace, call: GroupCall) -> Pending<(), Error> {
+        let (inner, group) = (self.inner.clone(), group.clone());
+        self.pending(OfGroup { inner, name, group, call: Ok(call), take: |_| (), send: Inner::end_group })
     }
 
     /// Prepares a call that makes a group.
@@ -169,9 +251,8 @@ impl Client {
         group: &Nspace,
         call: Result<GroupCall, Status>,
     ) -> Pending<Infos, Error> {
-        let group = group.clone();
-        let limit = call.as_ref().ok().and_then(|call| limit_in(call.attributes()));
-        self.prepare(name, limit, move |inner, callback| inner.enter_group(name, group, call?, callback))
+        let (inner, group) = (self.inner.clone(), group.clone());
+        self.pending(OfGroup { inner, name, group, call, take: |infos| infos, send: Inner::enter_group })
     }
 
     /// Invites processes into a new group that this process leads (`PMIx_Group_invite`), and waits until each has accepted or was

@@ -13,7 +13,7 @@ use crate::sys::socket;
 use crate::trace;
 
 use super::Error;
-use super::answer::Waiter;
+use super::answer::{Answer, Waiter};
 
 #[derive(Default)]
 pub(super) struct Outbox {
@@ -40,7 +40,7 @@ pub(super) enum Meeting {
     None,
     /// The number of the request.
     UnderWay(u64),
-    Answered(Result<(), Error>),
+    Answered(Result<Box<Answer>, Error>),
     /// Its caller waits no more.
     GivenUp {
         /// The number of the request.

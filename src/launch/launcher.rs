@@ -82,7 +82,7 @@ struct Spawn {
 }
 
 impl Call<Nspace, Status> for Spawn {
-    fn block(&self) -> Result<Option<Nspace>, Status> {
+    fn block(&mut self) -> Result<Option<Nspace>, Status> {
         match self.thread == Some(thread::current().id()) {
             true => Err(Status::ERR_WOULD_BLOCK),
             false => Ok(None),

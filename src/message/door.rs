@@ -55,7 +55,8 @@ pub struct User {
 pub struct Capabilities {
     /// Layout version of the segments that it maps; none where it maps nothing.
     pub maps_layout: Option<u32>,
-    /// True if it watches its job's word of release, so that it need not be sent the end of a fence.
+    /// True if it watches its job's word of release, so that it need not be sent the end of a fence, or of a call about a
+    /// group of all.
     pub waits_at_words: bool,
     /// True if it answers events about groups with a decision.
     pub votes: bool,

@@ -1,7 +1,7 @@
 //! Calls of a client about a group of processes (`PMIx_Group_*`), and the place of group members' information.
 use rkyv::{Archive, Deserialize, Serialize};
 
-use crate::data::{Info, Key, Proc};
+use crate::data::{DataArray, DataType, Info, Key, Nspace, Proc, Value, keys};
 
 /// A request about the group that goes with it.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -91,4 +91,22 @@ pub struct Decision {
 /// none for a key that leaves no room for it.
 pub fn key_in_context(context: u64, key: &[u8]) -> Option<Key> {
     Key::new([format!("{context}@").as_bytes(), key].concat()).ok()
+}
+
+/// The answer to members of a group that has been made.
+pub(crate) fn group_results(group: &Nspace, context: Option<u64>, members: &[Proc]) -> Vec<Info> {
+    let context = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
+    let membership = Info::new(keys::GROUP_MEMBERSHIP, array_of(members.to_vec()));
+    context.into_iter().chain([membership, id_of(group)]).collect()
+}
+
+/// The attribute that names a group.
+pub(crate) fn id_of(group: &Nspace) -> Info {
+    Info::new(keys::GROUP_ID, Value::string(group.as_bytes()))
+}
+
+/// An array of processes.
+pub(crate) fn array_of(procs: Vec<Proc>) -> Value {
+    let procs = procs.into_iter().map(Value::from).collect();
+    DataArray::new(DataType::PROC, procs).map_or(Value::Undef, Value::DataArray)
 }

@@ -27,6 +27,7 @@ pub use crate::data::Posted;
 pub use crate::data::have::Have;
 pub use forward::Forward;
 pub use group::{Decision, GroupCall, key_in_context};
+pub(crate) use group::{array_of, group_results, id_of};
 pub use named::replace_named;
 
 /// Most bytes of one message.
@@ -132,6 +133,10 @@ pub enum Request {
         group: Nspace,
         /// Call on the group.
         call: GroupCall,
+        /// Value of the word of release before this was sent, where a change there answers a construct or destruct as
+        /// it does [`Meet`](Request::Meet), unless a reply does: the group is made of the members as they were named,
+        /// or has ended.
+        seen: Option<u32>,
     },
     /// Something that the host answers.
     Forward(Forward),

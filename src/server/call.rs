@@ -19,7 +19,7 @@ impl<T, F> Call<T, Status> for Prepared<F>
 where
     F: FnOnce(&Mailbox<Router>, Callback<T, Status>) -> Result<(), Status> + Send,
 {
-    fn block(&self) -> Result<Option<T>, Status> {
+    fn block(&mut self) -> Result<Option<T>, Status> {
         match self.thread == Some(thread::current().id()) {
             true => Err(Status::ERR_WOULD_BLOCK),
             false => Ok(None),

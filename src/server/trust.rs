@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn attributes_of_servers_are_found_in_every_request() {
-        let group = |call| Request::Group { group: Nspace::new("g").unwrap(), call };
+        let group = |call| Request::Group { group: Nspace::new("g").unwrap(), call, seen: None };
         let app = |info| App { cmd: None, argv: Vec::new(), env: Vec::new(), cwd: None, maxprocs: 1, info };
         let requests: [fn(Vec<Info>) -> Request; 6] = [
             |info| notify(Status(-5000), info),

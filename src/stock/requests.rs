@@ -204,14 +204,14 @@ pub fn read(bytes: &[u8], form: Form, next_pull: u64) -> Result<Asked, WireError
         command::GROUP_CONSTRUCT => {
             let (group, procs) = (body.one::<Nspace>(T::STRING)?, body.list::<Proc>(T::PROC)?);
             let call = GroupCall::Construct { procs: procs.clone(), info: body.infos()? };
-            request(Request::Group { group, call }, Answer::Group(procs))
+            request(Request::Group { group, call, seen: None }, Answer::Group(procs))
         }
         command::GROUP_JOIN => {
             let (group, answer) = (body.one::<Nspace>(T::STRING)?, body.one::<Status>(T::STATUS)?);
             let leader = if body.one::<bool>(T::BOOL)? { Some(body.one::<Proc>(T::PROC)?) } else { None };
             let accept = answer == Status::GROUP_INVITE_ACCEPTED;
             request(
-                Request::Group { group, call: GroupCall::Join { leader, accept, info: Vec::new() } },
+                Request::Group { group, call: GroupCall::Join { leader, accept, info: Vec::new() }, seen: None },
                 Answer::Status,
             )
         }
@@ -222,15 +222,21 @@ pub fn read(bytes: &[u8], form: Form, next_pull: u64) -> Result<Asked, WireError
             info.extend(Some(seconds).filter(|seconds| *seconds > 0).map(|seconds| Info::new(keys::TIMEOUT, seconds)));
             let context = body.one::<bool>(T::BOOL)?;
             info.extend(context.then(|| Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, true)));
-            request(Request::Group { group, call: GroupCall::Invite { procs, info } }, Answer::Status)
+            request(Request::Group { group, call: GroupCall::Invite { procs, info }, seen: None }, Answer::Status)
         }
         command::GROUP_LEAVE => {
             let group = body.one::<Nspace>(T::STRING)?;
-            request(Request::Group { group, call: GroupCall::Leave { info: body.infos()? } }, Answer::Status)
+            request(
+                Request::Group { group, call: GroupCall::Leave { info: body.infos()? }, seen: None },
+                Answer::Status,
+            )
         }
         command::GROUP_DESTRUCT => {
             let (group, _) = (body.one::<Nspace>(T::STRING)?, body.list::<Proc>(T::PROC)?);
-            request(Request::Group { group, call: GroupCall::Destruct { info: body.infos()? } }, Answer::Status)
+            request(
+                Request::Group { group, call: GroupCall::Destruct { info: body.infos()? }, seen: None },
+                Answer::Status,
+            )
         }
         command::FABRIC_REGISTER => {
             let directives = body.infos()?;
@@ -373,7 +379,7 @@ mod tests {
             write(&mut out);
             match read(&out.bytes, Form::Plain, 1) {
                 Ok(Asked::Request(request, Answer::Status)) => match *request {
-                    Request::Group { group: of, call } if of == group => call,
+                    Request::Group { group: of, call, .. } if of == group => call,
                     other => panic!("{other:?}"),
                 },
                 other => panic!("{other:?}"),

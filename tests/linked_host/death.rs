@@ -102,13 +102,13 @@ fn a_rank() {
                 let size = peer.get(&Proc::new(me.nspace.clone(), Rank::WILDCARD), keys::JOB_SIZE, &[]).unwrap();
                 let procs = (0..size.as_u64().unwrap()).map(|rank| Proc::new(me.nspace.clone(), Rank(rank as u32)));
                 let call = GroupCall::Construct { procs: procs.collect(), info: vec![] };
-                peer.send(Request::Group { group: Nspace::new("g").unwrap(), call });
+                peer.send(Request::Group { group: Nspace::new("g").unwrap(), call, seen: None });
             }
             // Invites all of the job.
             "invite" => {
                 let procs = vec![Proc::new(me.nspace.clone(), Rank::WILDCARD)];
                 let call = GroupCall::Invite { procs, info: vec![] };
-                peer.send(Request::Group { group: Nspace::new("g").unwrap(), call });
+                peer.send(Request::Group { group: Nspace::new("g").unwrap(), call, seen: None });
             }
             "cleanup" | "job-cleanup" => assert_eq!(peer.status(directive(step)), OK),
             "finalize" => assert_eq!(peer.status(Request::Finalize), OK),

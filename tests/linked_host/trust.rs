@@ -52,7 +52,7 @@ fn a_membership_that_a_rank_of_another_node_forges_lets_it_map_nothing() {
     let relay = |info: Vec<Info>| cluster.server(1).notify_event(complete, &bad.proc(0), DataRange::CUSTOM, &info);
     relay(membership(&members)).wait().unwrap();
     assert!(!maps(&mut accomplice, &good));
-    let destruct = Request::Group { group: group(), call: GroupCall::Destruct { info: vec![] } };
+    let destruct = Request::Group { group: group(), call: GroupCall::Destruct { info: vec![] }, seen: None };
     assert_eq!(accomplice.status(destruct), Status::ERR_NOT_FOUND, "there is no such group");
     // Even an event that a server has signed grants nothing: the victim has not come to the group.
     relay([membership(&members), vec![signature()]].concat()).wait().unwrap();
@@ -64,7 +64,7 @@ fn guests_that_have_come_here_map_each_others_memory() {
     let cluster = Cluster::new(2);
     let (one, other) = (cluster.job("one", &[0, 1]), cluster.job("other", &[1]));
     let (mut leader, mut near, mut far) = (one.peer(1), other.peer(0), one.peer(0));
-    let call = |call| Request::Group { group: group(), call };
+    let call = |call| Request::Group { group: group(), call, seen: None };
     assert!(!maps(&mut near, &one));
     let procs = vec![one.proc(0), other.proc(0)];
     let leads = leader.send(call(GroupCall::Invite { procs, info: vec![] }));

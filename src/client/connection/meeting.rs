@@ -8,6 +8,9 @@ use crate::client::answer::Answer;
 use crate::client::outbox::{Meeting, Outbox};
 use crate::control::frame::{self, FrameError, Kind};
 
+/// The end of a meeting: the answer, where it came as a message, and none where the word has changed.
+pub(in crate::client) type Met = Result<Option<Box<Answer>>, Error>;
+
 impl Link {
     /// Sends a request to meet all. The bell rings when it is [answered](Link::met); whoever waits ends it by
     /// [`end_meeting`](Link::end_meeting) before there is another one. Returns whether the control thread is in an
@@ -26,10 +29,10 @@ impl Link {
 
     /// The answer to the meeting, if it has come as a message or will not come.
     #[cold]
-    pub(in crate::client) fn met(&self) -> Option<Result<(), Error>> {
+    pub(in crate::client) fn met(&self) -> Option<Met> {
         let mut outbox = lock(&self.outbox);
         match std::mem::take(&mut outbox.meeting) {
-            Meeting::Answered(answer) => Some(answer),
+            Meeting::Answered(answer) => Some(answer.map(Some)),
             other => {
                 outbox.meeting = other;
                 None
@@ -48,11 +51,11 @@ impl Link {
     /// The one who began the meeting, having seen so many releases, waits no more. Returns the answer where it has come
     /// meanwhile. Else the meeting stays under way, until [`settle_meeting`](Link::settle_meeting) says that it is over.
     #[cold]
-    pub(in crate::client) fn give_up_meeting(&self, seen: u32) -> Option<Result<(), Error>> {
+    pub(in crate::client) fn give_up_meeting(&self, seen: u32) -> Option<Met> {
         let mut outbox = lock(&self.outbox);
         self.bell.reset();
         match std::mem::take(&mut outbox.meeting) {
-            Meeting::Answered(answer) => return Some(answer),
+            Meeting::Answered(answer) => return Some(answer.map(Some)),
             Meeting::UnderWay(number) => outbox.meeting = Meeting::GivenUp { number, seen },
             other => outbox.meeting = other,
         }
@@ -82,12 +85,13 @@ impl Link {
             return Ok(false);
         }
         let answer = Answer { reply: frame::decode(Kind::Reply, body)?, descriptors: Vec::new() };
-        self.end_of_meeting(&mut outbox, answer.done());
+        self.end_of_meeting(&mut outbox, Ok(answer));
         Ok(true)
     }
 
     /// The answer to the meeting has come, be it that somebody waits for it or not any more.
-    pub(super) fn end_of_meeting(&self, outbox: &mut Outbox, answer: Result<(), Error>) {
+    pub(super) fn end_of_meeting(&self, outbox: &mut Outbox, answer: Result<Answer, Error>) {
+        let answer = answer.map(Box::new);
         match outbox.meeting {
             Meeting::UnderWay(_) => self.answer_meeting(outbox, answer),
             _ => outbox.meeting = Meeting::Answered(answer),
@@ -95,7 +99,7 @@ impl Link {
     }
 
     /// Under the outbox's lock, so that whoever waits has not ended the meeting and begun another one meanwhile.
-    fn answer_meeting(&self, outbox: &mut Outbox, answer: Result<(), Error>) {
+    fn answer_meeting(&self, outbox: &mut Outbox, answer: Result<Box<Answer>, Error>) {
         outbox.meeting = Meeting::Answered(answer);
         self.bell.ring();
     }

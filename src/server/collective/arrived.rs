@@ -18,6 +18,13 @@ pub struct Waiter {
     pub seen: Option<u32>,
 }
 
+impl Waiter {
+    /// One that waits for an answer.
+    pub fn of(caller: Caller) -> Self {
+        Waiter { caller, seen: None }
+    }
+}
+
 /// Processes that have arrived, in the order of their names.
 #[derive(Debug, Default)]
 pub struct Arrived {

@@ -1,4 +1,5 @@
-//! The end of a collective for its participants: with an answer each, or for all of them at once at their job's word.
+//! The end of a collective for its participants: with an answer each, or for all of them at once at their job's word, as
+//! fences of a whole job end and constructs and destructs of its groups of all.
 use super::arrived::Waiter;
 use super::signature::Operation;
 use super::tracker::Tracker;
@@ -19,7 +20,7 @@ pub fn answer(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker, reply: &Repl
         ms = cx.now().saturating_duration_since(tracker.since).as_millis() as u64,
         "a collective is complete"
     );
-    if *reply == Reply::Done(Status::SUCCESS) {
+    if matches!(reply, Reply::Done(Status::SUCCESS) | Reply::Infos(Status::SUCCESS, _)) {
         release(cx, jobs, tracker);
     }
     tell(cx, tracker, reply);
@@ -55,21 +56,29 @@ fn over(cx: &mut Ctx, tracker: &Tracker) {
 
 /// Wakes all participants at once that wait at their job's word; they are told no more.
 fn release(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker) {
-    let is_for_all = *tracker.signature.operation() == Operation::Fence && tracker.signature.is_whole_job();
-    let Some(nspace) = tracker.signature.namespaces().next().filter(|_| is_for_all) else { return };
-    let Some(job) = jobs.get(nspace) else { return };
-    // A process that waits there has nothing else under way that it asked for before. So whatever fence of all ends
-    // first is the one it waits for: unless its process has come anew since, by another connection. One with bad
-    // news must hear those first.
+    let fences = *tracker.signature.operation() == Operation::Fence;
+    let is_for_all = if fences { tracker.signature.is_whole_job() } else { tracker.is_of_all(jobs) };
+    let Some(nspace) = tracker.signature.namespaces().next().filter(|_| is_for_all && !tracker.tells_more) else {
+        return;
+    };
+    let (Some(job), Some(store)) = (jobs.get(nspace), jobs.store(nspace)) else { return };
+    // A process that waits there has nothing else under way there, and no fence that it asked for before. So whatever
+    // fence of all ends first is the one it waits for: unless its process has come anew since, by another connection,
+    // or waits there for a group. A group that all wait for there is the one that each waits for. One with bad news
+    // must hear those first.
+    let releases = store.releases();
     let is_there = |rank: Rank, waiter: &Waiter| {
         let peer = waiter.caller.peer;
-        let has_bad_news = cx.peers.get(&peer).is_none_or(|entry| entry.has_bad_news);
-        !has_bad_news && job.clients.get(&rank).is_some_and(|client| client.peer == Some(peer))
+        let may_wake = cx.peers.get(&peer).is_some_and(|entry| {
+            let is_elsewhere = waiter.seen.is_none() && entry.requests.is_at_word();
+            !entry.has_bad_news && !is_elsewhere
+        });
+        let waits = fences || waiter.seen == Some(releases);
+        may_wake && waits && job.clients.get(&rank).is_some_and(|client| client.peer == Some(peer))
     };
     let all_there =
         tracker.arrived.of(nspace).all(|(rank, waiter)| waiter.is_some_and(|waiter| is_there(rank, waiter)));
     let Some(store) = jobs.store_mut(nspace).filter(|_| all_there) else { return };
-    let releases = store.releases();
     let waits = |waiter: &mut Waiter| waiter.seen == Some(releases);
     let released: Vec<Waiter> = tracker.arrived.waiters().filter_map(|waiter| waiter.take_if(waits)).collect();
     if released.is_empty() {

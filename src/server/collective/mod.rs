@@ -172,7 +172,8 @@ impl Collectives {
     fn join(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature, arrival: Arrival<'_>) -> Option<Joined> {
         let Arrival { proc, waiter, info, until, group } = arrival;
         let caller = waiter.caller;
-        if waiter.seen.is_some() && cx.peers.contains_key(&caller.peer) {
+        let fences = *signature.operation() == Operation::Fence;
+        if waiter.seen.is_some() && fences && cx.peers.contains_key(&caller.peer) {
             self.whole_job_of.entry(caller.peer).or_insert_with(|| signature.clone());
         }
         let is_free = |tracker: &Tracker| !tracker.arrived.contains(proc);
@@ -204,6 +205,9 @@ impl Collectives {
         let failed = tracker.failed;
         tracker.changed = true;
         tracker.excused.remove(proc);
+        if let Some(entry) = cx.peers.get_mut(&caller.peer).filter(|_| waiter.seen.is_some() && !fences) {
+            entry.requests.wait_at_word(caller.number);
+        }
         tracker.arrived.insert(proc, Some(waiter).filter(|_| failed.is_none()));
         tracker.collect |= info.is_set(keys::COLLECT_DATA);
         // The collective ends for all with the first of their limits.

@@ -31,6 +31,16 @@ pub enum Operation {
     Destruct(Nspace),
 }
 
+impl Operation {
+    /// The group that it constructs or destructs.
+    pub fn group(&self) -> Option<&Nspace> {
+        match self {
+            Operation::Construct(group) | Operation::Destruct(group) => Some(group),
+            _ => None,
+        }
+    }
+}
+
 /// Operation and participants of a collective. For a fence the same processes make the same signature, whether they
 /// were named one by one or by wildcard, and in whatever order. A connect or a group may name processes of namespaces
 /// that are not known here, so there the wildcard stays a name of its own.

@@ -72,6 +72,8 @@ pub struct Tracker {
     pub is_preparing: bool,
     /// True if its time limit has passed meanwhile, and who waits was told.
     pub is_given_up: bool,
+    /// True if its success brings what no participant knows.
+    pub tells_more: bool,
 }
 
 /// A failure of this node's part, for the host and through it for other nodes.
@@ -134,6 +136,7 @@ impl Tracker {
             part: Vec::new(),
             is_preparing: false,
             is_given_up: false,
+            tells_more: false,
         }
     }
 
@@ -177,14 +180,27 @@ impl Tracker {
         !self.held && self.arrived.len() + self.excused.len() >= self.local.here
     }
 
+    /// Returns whether every process of one job that runs here has arrived, and nobody of another job takes part.
+    pub fn is_of_all(&self, jobs: &Jobs) -> bool {
+        let mut names = self.signature.namespaces();
+        let (Some(nspace), None) = (names.next(), names.next()) else { return false };
+        let here = jobs.get(nspace).and_then(|job| job.local_procs);
+        self.excused.is_empty() && here == Some(self.arrived.len())
+    }
+
     /// Returns whether it constructs the group of that name.
     pub fn constructs(&self, id: &Nspace) -> bool {
         matches!(self.signature.operation(), Operation::Construct(of) if of == id)
     }
 
+    /// Returns whether it destructs the group of that name.
+    pub fn destructs(&self, id: &Nspace) -> bool {
+        matches!(self.signature.operation(), Operation::Destruct(of) if of == id)
+    }
+
     /// Returns whether it constructs or destructs a group.
     pub fn is_of_group(&self) -> bool {
-        matches!(self.signature.operation(), Operation::Construct(_) | Operation::Destruct(_))
+        self.signature.operation().group().is_some()
     }
 
     /// The names that it has to do with: namespaces of its participants, and its group.
@@ -199,6 +215,11 @@ impl Tracker {
             !ended && !job.is_gone(proc.rank) && !self.arrived.contains(proc)
         });
         !latecomers.is_empty()
+    }
+
+    /// Returns whether it waits for a process, and neither has it failed nor has anybody left its group.
+    pub fn simply_waits_for(&self, proc: &Proc) -> bool {
+        self.failed.is_none() && self.left.is_empty() && self.waits_for(proc)
     }
 
     /// Returns whether it waits for a process.

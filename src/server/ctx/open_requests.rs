@@ -44,12 +44,14 @@ pub struct OpenRequests {
     taken: u64,
     /// Requests by number, which the peer chooses: all but the short ones of a fence.
     charged: BTreeMap<u64, Open>,
+    /// The request about a group that waits at the job's word.
+    at_word: Option<u64>,
 }
 
 impl OpenRequests {
     /// No request, and an account for those to come.
     pub fn of(account: Account) -> Self {
-        OpenRequests { account, open: 0, taken: 0, charged: BTreeMap::new() }
+        OpenRequests { account, open: 0, taken: 0, charged: BTreeMap::new(), at_word: None }
     }
 
     /// The account of the peer's process.
@@ -111,9 +113,20 @@ impl OpenRequests {
         self.open < MAX_OPEN && self.charged.is_empty()
     }
 
+    /// Notes that a request about a group waits at the job's word, until it is answered.
+    pub fn wait_at_word(&mut self, number: u64) {
+        self.at_word = Some(number);
+    }
+
+    /// Returns whether a request about a group waits at the job's word.
+    pub fn is_at_word(&self) -> bool {
+        self.at_word.is_some()
+    }
+
     /// Gives back the charge of a request that was answered.
     pub fn close(&mut self, number: u64) {
         self.open -= 1;
+        self.at_word.take_if(|one| *one == number);
         if !self.charged.is_empty() {
             self.charged.remove(&number);
         }

@@ -163,7 +163,7 @@ impl Singles {
         if procs.is_empty()
             && let Some(known) = awaited_by(floor, id, &proc)
         {
-            return constructs.arrive(floor, caller, &proc, operation, (&known, &info));
+            return constructs.arrive(floor, Waiter::of(caller), &proc, operation, (&known, &info));
         }
         let leaders = match self.may_come(&proc, id, procs, &info) {
             Ok(leaders) => leaders,
@@ -306,7 +306,7 @@ impl Singles {
             }
             let info = part.infos.get(&proc).map(|info| without_assembly(info)).unwrap_or_default();
             let operation = Operation::Construct(part.group.clone());
-            constructs.arrive(floor, caller, &proc, operation, (&members, &info));
+            constructs.arrive(floor, Waiter::of(caller), &proc, operation, (&members, &info));
         }
         floor.collectives.settle(floor.cx, floor.jobs, &tracker.signature);
         if is_all_here {
@@ -384,7 +384,7 @@ fn meet(floor: &mut Floor<'_>, constructs: &mut Constructs, single: Single, memb
     floor.cx.timers.cancel(single.limit);
     let info = without_assembly(&single.info);
     let operation = Operation::Construct(single.part.group.clone());
-    constructs.arrive(floor, single.caller, &single.proc, operation, (members, &info));
+    constructs.arrive(floor, Waiter::of(single.caller), &single.proc, operation, (members, &info));
 }
 
 /// Leaders in their order, and behind them the members that they add, which have none.

@@ -5,11 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::message;
 use super::part::Part;
 use crate::data::{Info, Nspace, Proc, Rank, Scope, Status, keys};
-use crate::message::Posted;
 use crate::message::door::PeerId;
+use crate::message::{Posted, array_of};
 use crate::server::collective::exchange;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::Ticket;
@@ -137,7 +136,7 @@ fn given_by(part: &Part, proc: &Proc) -> Given {
 
 fn with_given(proc: &Proc, posted: Option<RankData>, (given, order): &Given) -> RankData {
     let mut of = posted.unwrap_or_else(|| RankData { proc: proc.clone(), commits: 0, entries: Vec::new() });
-    let order = order.clone().map(|order| Info::new(keys::GROUP_FINAL_MEMBERSHIP_ORDER, message::procs(order)));
+    let order = order.clone().map(|order| Info::new(keys::GROUP_FINAL_MEMBERSHIP_ORDER, array_of(order)));
     let given = given.iter().cloned().chain(order);
     of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: Scope::INTERNAL, key, value }));
     of

@@ -16,21 +16,20 @@ use super::bringing::{self, Bringing, Place};
 use super::election::Election;
 use super::floor::Floor;
 use super::make;
-use super::message::{self, Message};
+use super::message::Message;
 use super::part::{Part, added};
 use super::sharing::Sharing;
 use super::vote::Subject;
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
-use crate::message::{Decision, Infos, Reply};
+use crate::message::{Decision, Infos, Reply, array_of};
 use crate::server::collective::Arrival;
 use crate::server::collective::arrived::Waiter;
 use crate::server::collective::exchange::Said;
 use crate::server::collective::signature::{Operation, Signature};
 use crate::server::collective::tracker::{FailureNotice, Tracker};
 use crate::server::ctx::Ctx;
-use crate::server::ctx::peers::Caller;
 use crate::server::ctx::slices::Slice;
 use crate::server::ctx::ticket::{Ticket, TrackerId};
 use crate::store::exchange::Failure;
@@ -77,6 +76,13 @@ struct Shared {
     said: Said,
 }
 
+/// A construction that others have come to.
+struct Known {
+    signature: Signature,
+    /// True if members run on other nodes.
+    elsewhere: bool,
+}
+
 /// Constructs and destructs under way.
 #[derive(Debug, Default)]
 pub struct Constructs {
@@ -91,20 +97,24 @@ impl Constructs {
     pub fn construct(
         &mut self,
         floor: &mut Floor<'_>,
-        caller: Caller,
+        waiter: Waiter,
         proc: &Proc,
         id: &Nspace,
         (procs, info): (&[Proc], &[Info]),
     ) {
-        if let Err(status) = may_construct(floor, proc, id, procs, info) {
+        let known = self.known(floor, id, proc, procs);
+        if let Err(status) = may_construct(floor, proc, id, known.as_ref(), (procs, info)) {
             trace!("{proc} cannot make the group {id}: {status}");
-            return floor.cx.answer_status(caller, Err(status));
+            return floor.cx.answer_status(waiter.caller, Err(status));
         }
-        self.arrive(floor, caller, proc, Operation::Construct(id.clone()), (procs, info));
+        match known {
+            Some(Known { signature, .. }) => self.join(floor, waiter, proc, &signature, (procs, info)),
+            None => self.arrive(floor, waiter, proc, Operation::Construct(id.clone()), (procs, info)),
+        }
     }
 
     /// Lets a client arrive at the destruction of a group.
-    pub fn destruct(&mut self, floor: &mut Floor<'_>, caller: Caller, proc: &Proc, id: &Nspace, mut info: Vec<Info>) {
+    pub fn destruct(&mut self, floor: &mut Floor<'_>, waiter: Waiter, proc: &Proc, id: &Nspace, mut info: Vec<Info>) {
         let refused = match floor.registry.get(id) {
             None => Status::ERR_NOT_FOUND,
             Some(group) if !group.awaits(proc) => Status::ERR_NOT_A_MEMBER,
@@ -116,41 +126,68 @@ impl Constructs {
             }
             Some(group) => {
                 info.extend(group.notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true)));
+                let ends = |tracker: &&Tracker| tracker.destructs(id) && tracker.simply_waits_for(proc);
+                let known = floor.collectives.gathering(id).find(ends).map(|tracker| tracker.signature.clone());
+                if let Some(signature) = known {
+                    return self.join(floor, waiter, proc, &signature, (&[], &info));
+                }
                 let members = failed_destruct(floor, id, proc).unwrap_or_else(|| group.awaited());
-                return self.arrive(floor, caller, proc, Operation::Destruct(id.clone()), (&members, &info));
+                return self.arrive(floor, waiter, proc, Operation::Destruct(id.clone()), (&members, &info));
             }
         };
-        floor.cx.answer_status(caller, Err(refused));
+        floor.cx.answer_status(waiter.caller, Err(refused));
     }
 
     /// Lets a client arrive at a collective for a group.
     pub fn arrive(
         &mut self,
         floor: &mut Floor<'_>,
-        caller: Caller,
+        waiter: Waiter,
         proc: &Proc,
         operation: Operation,
         (procs, info): (&[Proc], &[Info]),
     ) {
-        let (Operation::Construct(group) | Operation::Destruct(group)) = &operation else { return };
-        let group = group.clone();
+        let Some(group) = operation.group().cloned() else { return };
         let signature = match Signature::of(floor.jobs, proc, operation, procs) {
             Ok(signature) => floor.collectives.meant(floor.jobs, &group, proc, signature),
-            Err(bad) => return bad.refuse(floor.cx, caller, proc),
+            Err(bad) => return bad.refuse(floor.cx, waiter.caller, proc),
         };
+        self.join(floor, waiter, proc, &signature, (procs, info));
+    }
+
+    /// Lets a client arrive at the collective of that signature.
+    fn join(
+        &mut self,
+        floor: &mut Floor<'_>,
+        waiter: Waiter,
+        proc: &Proc,
+        signature: &Signature,
+        (procs, info): (&[Proc], &[Info]),
+    ) {
+        let Some(group) = signature.operation().group() else { return };
         let until = info.time_limit().flatten().map(|limit| floor.cx.now() + limit);
-        let waiter = Waiter { caller, seen: None };
         let arrival = Arrival { proc, waiter, info, until, group: Some(group.clone()) };
         let Floor { cx, jobs, collectives, .. } = floor;
-        collectives.arrive(cx, jobs, &signature, arrival, |joined| {
+        collectives.arrive(cx, jobs, signature, arrival, |joined| {
             if joined.has_failed() {
                 return None;
             }
-            let part = self.parts.entry(joined.id).or_insert_with(|| Part::new(&group));
+            let part = self.parts.entry(joined.id).or_insert_with(|| Part::new(group));
             part.joined(proc, procs, info);
             let constructs = matches!(signature.operation(), Operation::Construct(_));
             Some(part.on_loss(constructs))
         });
+    }
+
+    /// The construction under way that others have come to with the same list, and this process has not: most are that,
+    /// and nothing of the list has to be found out again.
+    fn known(&self, floor: &Floor<'_>, id: &Nspace, proc: &Proc, procs: &[Proc]) -> Option<Known> {
+        let is_it = |tracker: &&Tracker| {
+            let named = |part: &Part| part.order == procs;
+            tracker.constructs(id) && tracker.simply_waits_for(proc) && self.parts.get(&tracker.id).is_some_and(named)
+        };
+        let tracker = floor.collectives.gathering(id).find(is_it)?;
+        Some(Known { signature: tracker.signature.clone(), elsewhere: tracker.local.elsewhere })
     }
 
     /// Every participant of this node has arrived: asks the host, or makes or ends the group.
@@ -214,7 +251,7 @@ impl Constructs {
         }
         if !part.added.is_empty() {
             info.retain(|info| info.key != keys::GROUP_ADD_MEMBERS);
-            info.push(Info::new(keys::GROUP_ADD_MEMBERS, message::procs(floor.jobs.each(&part.added))));
+            info.push(Info::new(keys::GROUP_ADD_MEMBERS, array_of(floor.jobs.each(&part.added))));
         }
         let ticket = move |result| Ticket::Group(id, result);
         ask_host(floor.cx, signature.operation(), &signature.procs(), &info, ticket);
@@ -304,7 +341,11 @@ impl Constructs {
                     return;
                 };
                 let excused = tracker.excused.clone();
-                make::group(floor, part, &excused, &shared.infos, &shared.said)
+                let reply = make::group(floor, part, &excused, &shared.infos, &shared.said);
+                if let Some(tracker) = floor.collectives.completed(id) {
+                    tracker.tells_more = !part.is_as_named(&reply);
+                }
+                reply
             }
             Err(status) => Reply::Done(status),
         };
@@ -538,19 +579,32 @@ pub fn is_assembled(status: Status, infos: &[Info]) -> bool {
     good && infos.find(keys::GROUP_MEMBERSHIP).is_some()
 }
 
-fn may_construct(floor: &Floor<'_>, proc: &Proc, id: &Nspace, procs: &[Proc], info: &[Info]) -> Result<(), Status> {
+/// Checks whether a process may come to a construction, which may be one that is under way.
+fn may_construct(
+    floor: &Floor<'_>,
+    proc: &Proc,
+    id: &Nspace,
+    known: Option<&Known>,
+    (procs, info): (&[Proc], &[Info]),
+) -> Result<(), Status> {
     added(info)?;
-    // A list that is wrong in itself is refused where the process arrives.
-    let Ok(signature) = Signature::of(floor.jobs, proc, Operation::Construct(id.clone()), procs) else { return Ok(()) };
-    let mut under_way = floor.collectives.gathering(id).chain(floor.collectives.complete(id));
-    let another = |tracker: &Tracker| {
-        let is_this = tracker.signature == signature && !tracker.arrived.contains(proc);
-        tracker.failed.is_none() && tracker.constructs(id) && !is_this
+    let elsewhere = match known {
+        Some(known) => known.elsewhere,
+        None => {
+            let operation = Operation::Construct(id.clone());
+            // A list that is wrong in itself is refused where the process arrives.
+            let Ok(signature) = Signature::of(floor.jobs, proc, operation, procs) else { return Ok(()) };
+            let mut under_way = floor.collectives.gathering(id).chain(floor.collectives.complete(id));
+            let another = |tracker: &Tracker| {
+                let is_this = tracker.signature == signature && !tracker.arrived.contains(proc);
+                tracker.failed.is_none() && tracker.constructs(id) && !is_this
+            };
+            if under_way.any(another) {
+                return Err(Status::ERR_EXISTS);
+            }
+            signature.local_count(floor.jobs).elsewhere
+        }
     };
-    if under_way.any(another) {
-        return Err(Status::ERR_EXISTS);
-    }
-    let elsewhere = signature.local_count(floor.jobs).elsewhere;
     if elsewhere && info.is_set(keys::GROUP_LOCAL_ONLY) {
         return Err(Status::ERR_BAD_PARAM);
     }
@@ -559,9 +613,7 @@ fn may_construct(floor: &Floor<'_>, proc: &Proc, id: &Nspace, procs: &[Proc], in
 
 /// The members of a destruct that has failed, for one that has still to hear of it.
 fn failed_destruct(floor: &Floor<'_>, id: &Nspace, proc: &Proc) -> Option<Vec<Proc>> {
-    let is_it = |tracker: &&Tracker| {
-        let ends = matches!(tracker.signature.operation(), Operation::Destruct(of) if of == id);
-        ends && tracker.failed.is_some() && !tracker.arrived.contains(proc)
-    };
+    let is_it =
+        |tracker: &&Tracker| tracker.destructs(id) && tracker.failed.is_some() && !tracker.arrived.contains(proc);
     Some(floor.collectives.gathering(id).find(is_it)?.signature.procs())
 }

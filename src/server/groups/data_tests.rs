@@ -70,7 +70,7 @@ impl Bringers {
             let caller = self.test.request(peer);
             let call = GroupCall::Construct { procs: procs.clone(), info: info.clone() };
             let (below, groups) = self.below();
-            groups.call(below, caller, proc("job", rank), &group(), call);
+            groups.call(below, Waiter::of(caller), proc("job", rank), &group(), call);
         }
         let Some(Step::Complete(_, id)) = self.collectives.next_step() else { return None };
         let (below, groups) = self.below();
@@ -215,7 +215,8 @@ impl Construct {
         let (mut collectives, mut groups) = (Collectives::default(), Groups::default());
         let procs = (0..Self::SIZE).map(|rank| proc("job", rank)).collect();
         let below = Below { cx: &mut test.cx, jobs: &mut jobs, collectives: &mut collectives };
-        groups.call(below, caller, proc("job", 0), &group(), GroupCall::Construct { procs, info: Vec::new() });
+        let call = GroupCall::Construct { procs, info: Vec::new() };
+        groups.call(below, Waiter::of(caller), proc("job", 0), &group(), call);
         let Some(Step::Complete(_, id)) = collectives.next_step() else { panic!("all of this node have come") };
         let below = Below { cx: &mut test.cx, jobs: &mut jobs, collectives: &mut collectives };
         groups.complete(below, id);

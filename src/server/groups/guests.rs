@@ -2,11 +2,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::floor::Floor;
-use super::make::results;
 use super::message::{Answer, Membership};
 use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status};
-use crate::message::Reply;
+use crate::message::{Reply, group_results};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::proc_set::ProcSet;
@@ -128,7 +127,7 @@ impl Guests {
             // A process that leads in place of the dead is a member without having joined, and may join
             // when the group is complete.
             if let Some(made) = floor.registry.get(group).filter(|made| accept && made.has(proc)) {
-                let reply = Reply::Infos(Status::SUCCESS, results(group, made.context, &made.members()));
+                let reply = Reply::Infos(Status::SUCCESS, group_results(group, made.context, &made.members()));
                 floor.cx.answer(caller, reply);
                 return None;
             }
@@ -173,7 +172,7 @@ impl Guests {
         let joined: BTreeSet<&Proc> = collect_small(members);
         for (proc, guest) in self.take(group, |_, _| true) {
             let reply = match joined.contains(&proc) {
-                true => Reply::Infos(Status::SUCCESS, results(group, *context, members)),
+                true => Reply::Infos(Status::SUCCESS, group_results(group, *context, members)),
                 false => Reply::Done(Status::GROUP_CONSTRUCT_ABORT),
             };
             end(cx, guest, reply);

@@ -14,14 +14,14 @@ use super::construct::call_election;
 use super::election::Election;
 use super::floor::Floor;
 use super::guests::{Guests, ToLeader};
-use super::make::{self, results};
+use super::make;
 use super::message::{Answer, Handover, Membership, Message, context_in};
 use super::registry::Group;
 use super::vote::Subject;
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::GROUP_CONSTRUCT;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
-use crate::message::{Decision, Infos, Reply};
+use crate::message::{Decision, Infos, Reply, group_results};
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::{Deadline, TimerId};
@@ -480,7 +480,7 @@ impl Invitations {
         // A leader that follows a dead one by another server's word has asked for nothing here.
         self.completed(floor, id, &membership, Some(&leader).filter(|_| lead != Lead::Follows));
         if let Lead::Waits(caller) = lead {
-            floor.cx.answer(caller, Reply::Infos(status, results(id, context, &members)));
+            floor.cx.answer(caller, Reply::Infos(status, group_results(id, context, &members)));
         }
     }
 

@@ -7,8 +7,8 @@ use super::part::Part;
 use super::registry::Group;
 use super::sharing::Sharing;
 use crate::collect_small::collect_small;
-use crate::data::{Info, InfoList, Nspace, Proc, Status, Value, keys};
-use crate::message::Reply;
+use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::{Reply, group_results};
 use crate::server::collective::brought::Brought;
 use crate::server::collective::exchange::Said;
 use crate::server::ctx::proc_set::ProcSet;
@@ -57,15 +57,8 @@ pub fn enroll(floor: &mut Floor<'_>, id: &Nspace, group: Group) {
     }
 }
 
-/// The answer to members of a group that has been made.
-pub fn results(id: &Nspace, context: Option<u64>, members: &[Proc]) -> Vec<Info> {
-    let context = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
-    let membership = Info::new(keys::GROUP_MEMBERSHIP, message::procs(members.to_vec()));
-    context.into_iter().chain([membership, message::id_of(id)]).collect()
-}
-
 fn found(floor: &mut Floor<'_>, part: &Part, context: Option<u64>, places: Vec<Proc>, status: Status) -> Reply {
-    let results = results(&part.group, context, &places);
+    let results = group_results(&part.group, context, &places);
     enroll(floor, &part.group, Group::new(places, context, part.notify));
     Reply::Infos(status, results)
 }

@@ -15,7 +15,8 @@
 //! | `GROUP_LEADER_SELECTED`, with [`POLLED`] | `Polled` | every other server | the dead leader or member, and so its server |
 //! | `GROUP_LEADER_SELECTED` | `LeaderSelected` | the dead leader's server | everybody |
 //! | `GROUP_LEFT` | `Left` | a member | the others |
-use crate::data::{DataArray, DataRange, DataType, Info, InfoList, Nspace, Proc, Status, Value, keys};
+use crate::data::{DataRange, Info, InfoList, Nspace, Proc, Status, Value, keys};
+use crate::message::{array_of, id_of};
 use crate::server::ctx::event::Event;
 
 /// Attribute of a server's answer to an election (array of PROC): the processes it speaks for.
@@ -112,28 +113,30 @@ impl Message {
             Message::Complete(Membership { members, context, notify }) => {
                 let context = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
                 let notify = notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true));
-                let members = Info::new(keys::GROUP_MEMBERSHIP, procs(members.clone()));
+                let members = Info::new(keys::GROUP_MEMBERSHIP, array_of(members.clone()));
                 context.into_iter().chain([members]).chain(notify).collect()
             }
             Message::LeaderSelected(leader, handover) => {
                 let mut info = Vec::new();
                 if let Some(Handover { places, awaited, info: invitation }) = handover {
                     info.extend(invitation.iter().cloned());
-                    info.push(Info::new(keys::GROUP_MEMBERSHIP, procs(places.clone())));
-                    info.push(Info::new(AWAITED, procs(awaited.clone())));
+                    info.push(Info::new(keys::GROUP_MEMBERSHIP, array_of(places.clone())));
+                    info.push(Info::new(AWAITED, array_of(awaited.clone())));
                 }
                 info.push(Info::new(keys::GROUP_LEADER, leader.is_some()));
                 info.extend(leader.as_ref().map(affected));
                 info
             }
             Message::Polled(polled, candidate) => {
-                let mut info =
-                    vec![Info::new(POLLED, procs(polled.clone())), Info::new(keys::GROUP_LEADER, candidate.is_some())];
+                let mut info = vec![
+                    Info::new(POLLED, array_of(polled.clone())),
+                    Info::new(keys::GROUP_LEADER, candidate.is_some()),
+                ];
                 info.extend(candidate.as_ref().map(affected));
                 info
             }
         };
-        let range = Info::new(keys::EVENT_CUSTOM_RANGE, procs(to));
+        let range = Info::new(keys::EVENT_CUSTOM_RANGE, array_of(to));
         info.extend([id_of(group), range, Info::new(keys::EVENT_NON_DEFAULT, true)]);
         Event { status: self.event(), source: source.clone(), range: DataRange::CUSTOM, info, vote }
     }
@@ -185,20 +188,9 @@ pub fn group_of(info: &[Info]) -> Option<Nspace> {
     Nspace::new(info.find(keys::GROUP_ID)?.value.as_text()?).ok()
 }
 
-/// The attribute that names a group.
-pub fn id_of(group: &Nspace) -> Info {
-    Info::new(keys::GROUP_ID, Value::string(group.as_bytes()))
-}
-
 /// The context id that attributes give a group.
 pub fn context_in(info: &[Info]) -> Option<u64> {
     info.find(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64())
-}
-
-/// An array of processes.
-pub fn procs(procs: Vec<Proc>) -> Value {
-    let procs = procs.into_iter().map(Value::from).collect();
-    DataArray::new(DataType::PROC, procs).map_or(Value::Undef, Value::DataArray)
 }
 
 #[cfg(test)]

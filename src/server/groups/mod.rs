@@ -18,6 +18,7 @@
 //! memory, as if they had connected. When a member dies, those that remain are told so where the group was made that
 //! way (`PMIX_GROUP_NOTIFY_TERMINATION`). Each server knows the groups that have members on its node.
 use super::collective::Collectives;
+use super::collective::arrived::Waiter;
 use super::collective::brought::Brought;
 use super::collective::exchange::Said;
 use super::collective::tracker::FailureNotice;
@@ -118,7 +119,8 @@ macro_rules! floor {
 
 impl Groups {
     /// Acts on what a client wants of a group.
-    pub fn call(&mut self, below: Below<'_>, caller: Caller, proc: Proc, id: &Nspace, call: GroupCall) {
+    pub fn call(&mut self, below: Below<'_>, waiter: Waiter, proc: Proc, id: &Nspace, call: GroupCall) {
+        let caller = waiter.caller;
         if let Err(status) = self.may_call(below.jobs, &proc, id, &call) {
             trace!("{proc} asks for what cannot be of the group {id}: {status}");
             return below.cx.answer_status(caller, Err(status));
@@ -129,9 +131,9 @@ impl Groups {
                 self.singles.come(floor, &mut self.constructs, caller, (proc, id), (&procs, info));
             }
             GroupCall::Construct { procs, info } => {
-                self.constructs.construct(floor, caller, &proc, id, (&procs, &info));
+                self.constructs.construct(floor, waiter, &proc, id, (&procs, &info));
             }
-            GroupCall::Destruct { info } => self.constructs.destruct(floor, caller, &proc, id, info),
+            GroupCall::Destruct { info } => self.constructs.destruct(floor, waiter, &proc, id, info),
             GroupCall::Leave { .. } => {
                 let result = leave(floor, &proc, id);
                 floor.cx.answer_status(caller, result);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::election::Election;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::message::{Reply, group_results};
 use crate::server::collective::tracker::OnLoss;
 
 /// Contributions of the participants of a construct or destruct so far.
@@ -19,6 +20,8 @@ pub struct Part {
     pub leader: Option<Proc>,
     /// The members as the first participant has named them.
     pub order: Vec<Proc>,
+    /// True if another one has named them in another way.
+    differs: bool,
     /// Processes that are to be members besides.
     pub added: Vec<Proc>,
     /// Attributes of each participant.
@@ -46,6 +49,7 @@ impl Part {
             needs_context: false,
             leader: None,
             order: Vec::new(),
+            differs: false,
             added: Vec::new(),
             infos: BTreeMap::new(),
             given: BTreeMap::new(),
@@ -60,6 +64,7 @@ impl Part {
         if self.order.is_empty() {
             self.order = procs.to_vec();
         }
+        self.differs |= self.order != procs;
         self.optional |= info.is_set(keys::GROUP_OPTIONAL);
         self.notify |= info.is_set(keys::GROUP_NOTIFY_TERMINATION);
         self.fault_tolerant |= info.is_set(keys::GROUP_FT_COLLECTIVE);
@@ -75,6 +80,12 @@ impl Part {
         let order = info.find(keys::GROUP_FINAL_MEMBERSHIP_ORDER).and_then(|info| info.value.as_procs());
         self.final_orders.extend(order.map(|order| (proc.clone(), order)));
         self.infos.insert(proc.clone(), info.to_vec());
+    }
+
+    /// Returns whether an answer tells participants that the group is made of the members that each has named, and
+    /// nothing else.
+    pub fn is_as_named(&self, reply: &Reply) -> bool {
+        !self.differs && *reply == Reply::Infos(Status::SUCCESS, group_results(&self.group, None, &self.order))
     }
 
     /// Merges parts of which each knows some participants of one group.

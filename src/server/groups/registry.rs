@@ -6,10 +6,9 @@
 //! namespace should be. A member that leaves keeps its place, so that the others keep their ranks.
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::message::{id_of, procs};
 use crate::collect_small::collect_small;
 use crate::data::{DataArray, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
-use crate::message::{Forward, GroupCall, Request, replace_named};
+use crate::message::{Forward, GroupCall, Request, array_of, id_of, replace_named};
 use crate::server::jobs::Jobs;
 use crate::server::psets::ProcessSets;
 
@@ -323,7 +322,7 @@ impl Registry {
             }
             keys::QUERY_GROUP_MEMBERSHIP => {
                 let id = Nspace::new(group?.as_bytes()).ok()?;
-                Some(procs(self.active.get(&id)?.members()))
+                Some(array_of(self.active.get(&id)?.members()))
             }
             _ => None,
         }

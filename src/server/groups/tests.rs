@@ -1,7 +1,7 @@
 //! Groups without socket and thread: invitations, votes and elections of one node.
 use super::*;
 use crate::data::Rank;
-use crate::message::{Decision, Reply};
+use crate::message::{Decision, Reply, array_of, id_of};
 use crate::server::NoHost;
 use crate::server::ctx::effect::Effect;
 use crate::server::ctx::testing::{self, TestCtx, proc};
@@ -44,7 +44,7 @@ impl Server {
     fn says(&mut self, rank: u32, status: Status, to: &[u32], more: &[Info]) -> Status {
         let caller = self.test.request(self.peers[rank as usize]);
         let to = to.iter().map(|rank| proc("job", *rank)).collect();
-        let info = [&[Info::new(keys::EVENT_CUSTOM_RANGE, message::procs(to))], more].concat();
+        let info = [&[Info::new(keys::EVENT_CUSTOM_RANGE, array_of(to))], more].concat();
         let below = Below { cx: &mut self.test.cx, jobs: &mut self.jobs, collectives: &mut self.collectives };
         self.groups.said(below, caller, (&proc("job", rank), status, &info));
         let replies = self.test.replies();
@@ -69,7 +69,7 @@ impl Server {
     fn call_of(&mut self, group: &Nspace, rank: u32, call: GroupCall) -> Caller {
         let caller = self.test.request(self.peers[rank as usize]);
         let below = Below { cx: &mut self.test.cx, jobs: &mut self.jobs, collectives: &mut self.collectives };
-        self.groups.call(below, caller, proc("job", rank), group, call);
+        self.groups.call(below, Waiter::of(caller), proc("job", rank), group, call);
         caller
     }
 
@@ -164,7 +164,7 @@ fn a_decline_without_a_handler_ends_the_invitation_for_all() {
 
 /// Attribute that names the group in an event.
 fn of_group() -> [Info; 1] {
-    [message::id_of(&group())]
+    [id_of(&group())]
 }
 
 #[test]

@@ -359,7 +359,10 @@ impl Router {
             }
             Request::StopOutput { id } => self.outputs.stop(&mut self.cx, caller, id),
             Request::OutputTaken { id, cost } => self.outputs.taken(&mut self.cx, caller, id, cost),
-            Request::Group { group, call } => self.groups.call(below!(self), caller, proc, &group, call),
+            Request::Group { group, call, seen } => {
+                let seen = seen.filter(|_| waits_at_words);
+                self.groups.call(below!(self), Waiter { caller, seen }, proc, &group, call);
+            }
             Request::Forward(Forward::Spawn { job_info, apps }) => {
                 spawn::spawn(&mut self.cx, &self.jobs, caller, &proc, (job_info, &apps), bytes);
             }

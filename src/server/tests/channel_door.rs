@@ -101,7 +101,7 @@ impl PeerSide {
     /// Lets a process come to the door with that token, and takes what the server has to say of its job as values.
     pub fn comes(&mut self, proc: &Proc, token: Option<[u8; 32]>) -> ChannelPeer {
         let claim = Claim::Process { proc: proc.clone(), token };
-        let capabilities = Capabilities { takes_job_info: true, ..Capabilities::default() };
+        let capabilities = Capabilities { takes_job_info: true, waits_at_words: true, ..Capabilities::default() };
         self.arrives(Arrival { claim, capabilities, info: Vec::new(), user: None, pid: 0, process: None })
     }
 

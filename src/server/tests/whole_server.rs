@@ -72,6 +72,11 @@ impl TestServer {
         Proc::new(self.nspace.clone(), Rank(rank))
     }
 
+    /// Count of releases at the job's word.
+    fn releases(&self) -> u32 {
+        self.reactor.router.jobs.store(&self.nspace).map(|store| store.releases()).unwrap()
+    }
+
     /// Lets the door act on what peers have sent.
     fn turn(&mut self) {
         self.reactor.ready(0, 0, Ready { readable: true, writable: false, ended: false });
@@ -237,7 +242,7 @@ fn a_group_is_made_of_those_who_construct_it() {
     let construct = || GroupCall::Construct { procs: procs.clone(), info: Vec::new() };
     let group = Nspace::new("group").unwrap();
     let numbers = [0, 1].map(|at| {
-        let number = peers[at].asks(Request::Group { group: group.clone(), call: construct() });
+        let number = peers[at].asks(Request::Group { group: group.clone(), call: construct(), seen: None });
         server.turn();
         number
     });
@@ -257,6 +262,70 @@ fn a_group_is_made_of_those_who_construct_it() {
     for (peer, number) in peers.iter().zip(numbers) {
         assert_eq!(replies(peer), [(number, done(Status::SUCCESS))]);
     }
+}
+
+/// A request to make the group of these, or to end it, which is waited for at the word.
+fn of_group(server: &TestServer, construct: Option<&[u32]>, info: &[Info], waits_at_word: bool) -> Request {
+    let call = match construct {
+        Some(ranks) => {
+            GroupCall::Construct { procs: ranks.iter().map(|rank| server.proc(*rank)).collect(), info: info.to_vec() }
+        }
+        None => GroupCall::Destruct { info: info.to_vec() },
+    };
+    let seen = waits_at_word.then(|| server.releases());
+    Request::Group { group: Nspace::new("group").unwrap(), call, seen }
+}
+
+#[test]
+fn a_group_of_all_is_made_and_ended_at_the_word_where_that_says_all() {
+    let context = [Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, true)];
+    for (lists, info, waiting, at_word) in [
+        ([[0, 1]; 2], &[][..], [true; 2], true),
+        ([[1, 0]; 2], &[][..], [true; 2], true),
+        // One of them would learn nothing of the other's order.
+        ([[0, 1], [1, 0]], &[][..], [true; 2], false),
+        ([[0, 1]; 2], &[][..], [true, false], false),
+        ([[0, 1]; 2], &context[..], [true; 2], false),
+    ] {
+        let mut server = TestServer::new();
+        let mut peers = server.both_come();
+        for (is_destruct, at_word) in [(false, at_word), (true, waiting == [true; 2])] {
+            let before = server.releases();
+            let numbers = [0, 1].map(|at| {
+                let construct = (!is_destruct).then_some(&lists[at][..]);
+                let info = if is_destruct { &[] } else { info };
+                let number = peers[at].asks(of_group(&server, construct, info, waiting[at]));
+                server.turn();
+                number
+            });
+            assert_eq!(server.releases() != before, at_word, "{lists:?} {info:?} {waiting:?}, destruct: {is_destruct}");
+            for (peer, number) in peers.iter().zip(numbers) {
+                let told: Vec<u64> = replies(peer).into_iter().map(|(number, _)| number).collect();
+                assert_eq!(told, if at_word { Vec::new() } else { vec![number] });
+            }
+        }
+    }
+}
+
+#[test]
+fn who_waits_at_the_word_for_a_group_is_not_woken_by_a_fence_of_all() {
+    let mut server = TestServer::new();
+    let [mut first, mut second] = server.both_come();
+    first.asks(of_group(&server, Some(&[0, 1]), &[], true));
+    let by_thread = first.asks(fence());
+    let before = server.releases();
+    let fenced = second.asks(Request::Meet { seen: before, info: Vec::new() });
+    server.turn();
+    assert_eq!(replies(&first), [(by_thread, done(Status::SUCCESS))]);
+    assert_eq!((replies(&second), server.releases()), (vec![(fenced, done(Status::SUCCESS))], before));
+    second.asks(of_group(&server, Some(&[0, 1]), &[], true));
+    server.turn();
+    assert_eq!((replies(&first), replies(&second), server.releases()), (vec![], vec![], before + 1));
+    // It waits no more.
+    first.asks(fence());
+    second.asks(Request::Meet { seen: before + 1, info: Vec::new() });
+    server.turn();
+    assert_eq!(server.releases(), before + 2);
 }
 
 #[test]
@@ -332,6 +401,7 @@ fn who_waits_for_whom_is_reported_to_those_who_may_know() {
     second.asks(Request::Group {
         group: Nspace::new("g").unwrap(),
         call: GroupCall::Construct { procs: vec![server.proc(0), server.proc(1)], info: Vec::new() },
+        seen: None,
     });
     server.turn();
     server.pass(Duration::from_secs(1));

@@ -235,6 +235,7 @@ fn control(rows: &mut Rows<'_>) {
     rows.time("fence, 32 ranks", "control/fence between", None);
     let (construct, fence) = ("control/group construct", "control/fence between");
     rows.relative("PMIx_Group_construct, 32 ranks", construct, 2.0, "2 fences", fence);
+    rows.relative("PMIx_Group_destruct, 32 ranks", "control/group destruct", 2.0, "2 fences", fence);
     rows.time("fork and exec of 8 processes", "control/fork and exec", None);
     let forked = "control/fork and exec";
     rows.above("PMIx_Spawn of 8 processes", "control/spawn", 5.0 * MS, "fork and exec + 5 ms", forked);

@@ -9,8 +9,8 @@ use super::posted::{KEYS, value_of};
 use super::queue::Happening;
 use super::world::World;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
-use crate::data::{Info, Key, Nspace, Proc, Rank, keys};
-use crate::message::{GroupCall, Have, Posted, Request};
+use crate::data::{Info, Key, Nspace, Proc, Rank, Status, keys};
+use crate::message::{GroupCall, Have, Posted, Reply, Request, group_results};
 
 /// Longest time that a rank computes between two requests.
 const THINKS: Duration = Duration::from_millis(30);
@@ -62,7 +62,8 @@ impl World {
         let stopped = self.nodes[self.clients[client].node].stopped_until.saturating_sub(now);
         let until = limit.map(|limit| now + limit + SLACK + stopped);
         let what = format!("{number}: {request:?}");
-        let waiting = Waiting { what, expected, blocks, until, word: None };
+        let at_word = Reply::Done(Status::SUCCESS);
+        let waiting = Waiting { what, expected, blocks, until, word: None, at_word };
         self.clients[client].waiting.insert(number, waiting);
         until.into_iter().for_each(|until| self.limit(client, number, until));
         let short = match &request {
@@ -127,9 +128,20 @@ impl World {
             self.ask(client, request, expected, limit, blocks);
             return;
         };
-        let Request::Fence { info, .. } = request else { return };
-        let number = self.ask(client, Request::Meet { seen, info }, expected, limit, true);
-        self.clients[client].waiting.entry(number).and_modify(|one| one.word = Some(seen));
+        let request = match request {
+            Request::Group { group, call, .. } => Request::Group { group, call, seen: Some(seen) },
+            request => Request::Meet { seen, info: request.attributes().to_vec() },
+        };
+        let at_word = match &request {
+            Request::Group { group, call: GroupCall::Construct { procs, .. }, .. } => {
+                Reply::Infos(Status::SUCCESS, group_results(group, None, procs))
+            }
+            _ => Reply::Done(Status::SUCCESS),
+        };
+        let number = self.ask(client, request, expected, limit, true);
+        if let Some(one) = self.clients[client].waiting.get_mut(&number) {
+            (one.word, one.at_word) = (Some(seen), at_word);
+        }
     }
 
     /// Has a rank do something that needs nobody else.
@@ -190,7 +202,10 @@ fn meeting(me: &mut Client, round: &Round, limit: Option<u64>) -> Option<Meeting
     members.sort_unstable();
     let mut info: Vec<Info> = limit.map(|limit| Info::new(keys::TIMEOUT, limit as i32)).into_iter().collect();
     let of = |purpose, group: Option<&Nspace>| Collective { purpose, group: group.cloned(), members: members.clone() };
-    let of_group = |group: &Nspace, call| Request::Group { group: group.clone(), call };
+    let of_group = |group: &Nspace, call| Request::Group { group: group.clone(), call, seen: None };
+    // A late answer would still make a group.
+    let waits_at_word = limit.is_none() && members.iter().all(|member| member.nspace == me.proc.nspace);
+    let waits_at_word = waits_at_word && me.random.permille(700);
     let procs = round.members.clone();
     let (collective, collects, request, at_word) = match &round.deed {
         Deed::Fence { collects, naming } => {
@@ -208,12 +223,12 @@ fn meeting(me: &mut Client, round: &Round, limit: Option<u64>) -> Option<Meeting
         Deed::Construct { group, context } => {
             info.extend(context.then(|| Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, true)));
             let request = of_group(group, GroupCall::Construct { procs, info });
-            (of(Purpose::Group(GROUP_CONSTRUCT), Some(group)), false, request, false)
+            (of(Purpose::Group(GROUP_CONSTRUCT), Some(group)), false, request, waits_at_word)
         }
         Deed::Destruct { group } if !me.groups.remove(group) => return None,
         Deed::Destruct { group } => {
             let request = of_group(group, GroupCall::Destruct { info });
-            (of(Purpose::Group(GROUP_DESTRUCT), Some(group)), false, request, false)
+            (of(Purpose::Group(GROUP_DESTRUCT), Some(group)), false, request, waits_at_word)
         }
         Deed::Connect => (of(Purpose::Connect, None), false, Request::Connect { procs, info }, false),
         Deed::Disconnect => (of(Purpose::Disconnect, None), false, Request::Disconnect { procs, info }, false),

@@ -6,6 +6,7 @@ use super::model::Expected;
 use super::posted::Versions;
 use super::random::Random;
 use crate::data::{Nspace, Proc};
+use crate::message::Reply;
 use crate::server::tests::channel_door::ChannelPeer;
 
 /// Stage of a rank's life.
@@ -33,6 +34,8 @@ pub struct Waiting {
     pub until: Option<Duration>,
     /// Count that was seen at the job's word, where the end may show there.
     pub word: Option<u32>,
+    /// The answer that a change there stands for.
+    pub at_word: Reply,
 }
 
 /// A rank.

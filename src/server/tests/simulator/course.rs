@@ -109,7 +109,9 @@ impl World {
             Happening::Told(client, message) => self.told(client, message)?,
             Happening::Released(client, number) => {
                 self.log.note(at, format_args!("{} sees the word change", self.clients[client].proc));
-                self.answered(client, number, &Reply::Done(Status::SUCCESS))?;
+                let waiting = self.clients[client].waiting.get(&number);
+                let reply = waiting.map_or(Reply::Done(Status::SUCCESS), |one| one.at_word.clone());
+                self.answered(client, number, &reply)?;
             }
             Happening::Dies(client) => self.die(client),
             Happening::Closes(client) => {

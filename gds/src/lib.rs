@@ -13,8 +13,8 @@
 //! (`client`).
 //!
 //! A crash of the server is the worst that can happen, hence: releases are served by their exact name (`abi`); the
-//! library that has called is looked at, and no other (`host`); its objects are read by the kernel, and count if they
-//! prove to be what they are taken for (`proof`); panics end at the module's functions (`module`).
+//! library that has called is looked at, and no other (`host`); its objects are read where the kernel can (`memory`),
+//! and count if they prove to be what they are taken for (`proof`); panics end at the module's functions (`module`).
 //!
 //! When the server dies, its segments go on being read, and go with their last reader.
 mod abi;

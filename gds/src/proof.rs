@@ -2,8 +2,8 @@
 //!
 //! An object counts if it names its class where the layout says, and its class is the host's. A server proves the
 //! rest before the first word of a job is written ([`of_server`]): it has its own name in three places, which are
-//! reached by different ways. Whoever comes later is proved by its own three names ([`peer`]). Everything is read by
-//! the kernel, so that a wrong offset is an error.
+//! reached by different ways. Whoever comes later is proved by its own three names ([`peer`]). Nothing is read
+//! where the kernel cannot, so that a wrong offset is an error.
 use std::io;
 
 use instanton::data::{Nspace, Proc, Rank};

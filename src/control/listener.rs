@@ -314,10 +314,11 @@ impl Listener {
                     let begin = Stopwatch::begin();
                     let request = frame::request_in(header.kind, body)?;
                     self.turns.asked.count(&request);
+                    let is_commit = matches!(request, Request::Commit { .. });
                     callers.asked(peer, header.number, request, header.body);
                     spent += begin.elapsed();
-                    // A long commit takes its time, be its message read here for want of a thread.
-                    if header.body > SHORT {
+                    // A commit takes its time where it changes much, be its message long or not.
+                    if is_commit {
                         connection.is_busy = callers.is_busy(peer);
                         if connection.is_busy {
                             break true;

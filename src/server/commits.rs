@@ -1,6 +1,7 @@
 //! Large commits: composed and written by threads, published in one go, and made known in slices.
 //!
-//! A commit of many megabytes takes longer than others should wait. A [`Draft`] of it goes to a thread twice: to be composed,
+//! A commit of many megabytes takes longer than others should wait, and so does a small one by which megabytes of what its
+//! process has posted before are written anew. A [`Draft`] of it goes to a thread twice: to be composed,
 //! and to be written to the blocks that the store has taken for it meanwhile. Then it is published, whole. Who waits for
 //! its keys hears of them in slices. Its peer is busy until then, so its fence comes after its commit; where the peer is
 //! gone before it is published, nothing of it is left.
@@ -105,21 +106,22 @@ impl Commits {
 
     /// Has a thread take the next step of a draft, or this one where there is none.
     fn work(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64, draft: Draft) {
-        if self.workers >= MAX_WORKERS {
-            return self.waiting.push_back((number, draft));
-        }
         let Some(Commit { stage, caller, .. }) = self.under_way.get(&number) else { return };
         let composes = matches!(stage, Stage::Composed);
+        if self.workers >= MAX_WORKERS {
+            // What is composed takes memory until it is written.
+            return match composes {
+                true => self.waiting.push_back((number, draft)),
+                false => self.waiting.push_front((number, draft)),
+            };
+        }
         // Where there is no thread, the draft is still here.
         let shared = Arc::new(Mutex::new(Some(draft)));
         let theirs = shared.clone();
         let step = move |mut draft: Draft| {
             let result = match composes {
                 true => draft.compose(),
-                false => {
-                    draft.write();
-                    Ok(())
-                }
+                false => draft.write(),
             };
             (Box::new(draft), result)
         };
@@ -203,7 +205,7 @@ impl Commits {
         let (proc, keys) = (proc.clone(), awaited_keys(cx, proc, &entries));
         if let Some(store) = jobs.store_mut(&proc.nspace) {
             store.stored(proc.rank, entries);
-            if store.has_misused() {
+            if store.is_to_reclaim() {
                 cx.effect(Effect::Reclaim(proc.nspace.clone()));
             }
         }

@@ -24,10 +24,9 @@ impl Side {
         Side { snapshot, next: None, prepared: None }
     }
 
-    fn write(&mut self) {
-        if let Some(unwritten) = self.prepared.as_mut().and_then(|prepared| prepared.unwritten.take()) {
-            unwritten.write();
-        }
+    fn write(&mut self) -> Result<(), WriteError> {
+        let unwritten = self.prepared.as_mut().and_then(|prepared| prepared.unwritten.take());
+        unwritten.map_or(Ok(()), |unwritten| unwritten.write())
     }
 }
 
@@ -62,17 +61,20 @@ impl Draft {
     pub fn compose(&mut self) -> Result<(), WriteError> {
         let entries: Vec<Entry<'_>> = self.entries.iter().map(Entry::from).collect();
         let changed = match self.is_local {
-            true => Visibility::of_local(self.rank, &entries, self.visible.snapshot.records())?,
+            true => Visibility::of_local(self.rank, &entries, self.visible.snapshot.records(), usize::MAX)?,
             false => Visibility::of_remote(self.rank, &entries)?,
         };
-        self.visible.next = self.visible.snapshot.records().next(self.rank, &changed.here())?;
-        self.hidden.next = self.hidden.snapshot.records().next(self.rank, &changed.elsewhere())?;
+        self.visible.next = self.visible.snapshot.records().next(self.rank, &changed.here(), usize::MAX)?;
+        self.hidden.next = self.hidden.snapshot.records().next(self.rank, &changed.elsewhere(), usize::MAX)?;
         Ok(())
     }
 
     /// Writes the records to the blocks that were taken for them.
-    pub fn write(&mut self) {
-        self.visible.write();
-        self.hidden.write();
+    ///
+    /// # Errors
+    /// [`WriteError`] when the system has no memory for them.
+    pub fn write(&mut self) -> Result<(), WriteError> {
+        self.visible.write()?;
+        self.hidden.write()
     }
 }

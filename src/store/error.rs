@@ -150,6 +150,12 @@ pub enum WriteError {
         /// Bytes it has.
         bytes: u64,
     },
+    /// It would take long, and was to be done at once or not at all.
+    #[error("{bytes} bytes would be written anew")]
+    TakesLong {
+        /// Bytes of older records that would be.
+        bytes: usize,
+    },
     /// A value cannot be stored.
     #[error("the value of {key}: {error}")]
     Value {
@@ -187,6 +193,10 @@ impl WriteError {
         WriteError::Budget { wanted, used: budget.used(), limit: budget.limit() }
     }
 
+    pub(super) fn memory(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        WriteError::Memory(Box::new(error))
+    }
+
     pub(super) fn value(key: &Key, error: ArchiveError) -> Self {
         WriteError::Value { key: key.clone(), error }
     }
@@ -194,9 +204,10 @@ impl WriteError {
     /// The status for whoever asked.
     pub fn status(&self) -> Status {
         match self {
-            WriteError::Budget { .. } | WriteError::Memory(_) | WriteError::TooLarge { .. } => {
-                Status::ERR_OUT_OF_RESOURCE
-            }
+            WriteError::Budget { .. }
+            | WriteError::Memory(_)
+            | WriteError::TooLarge { .. }
+            | WriteError::TakesLong { .. } => Status::ERR_OUT_OF_RESOURCE,
             WriteError::Value { error, .. } => error.status(),
             WriteError::Rank { .. } | WriteError::Scope { .. } => Status::ERR_BAD_PARAM,
             WriteError::Damaged(_) | WriteError::Attach(_) => Status::ERROR,

@@ -55,6 +55,7 @@ pub use draft::Draft;
 pub use error::{AttachError, BadJobInfo, MapError, Miss, PinError, ReadError, WriteError};
 pub use ids::{Have, ReaderId, SegmentId, Want};
 pub use ingest::{Contradiction, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};
+pub use modex::heap::Gone;
 pub use modex::reader_pages::{Misuse, ReaderPageHandle};
 pub use outbound::Departure;
 pub use read::{

@@ -1,13 +1,12 @@
 //! Outbound data: what ranks of this node have posted for other nodes, and which of it these have not been sent.
 //!
 //! The writer notes the changed keys of each rank until they are taken. Much data is read by another thread, from a
-//! [`Departure`]: the writer makes it, and says at its end whether the records are still those that were read. Records
-//! do not move to new segments while there is one.
-use std::collections::{BTreeMap, HashSet};
-
-use instanton_layout::job::Reference;
+//! [`Departure`]: it leads to the records of the moment at which the writer made it, whatever ranks post meanwhile, and
+//! their blocks are not written again before it ends.
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use super::error::{ReadError, WriteError};
+use super::modex::heap::Block;
 use super::modex::records::{Records, Snapshot};
 use crate::data::{Key, Posted, Rank, Scope};
 
@@ -96,11 +95,6 @@ impl Sides<'_> {
         Ok(new)
     }
 
-    /// The place and version of a rank's newest records.
-    pub(super) fn newest(&self, rank: Rank) -> Result<[Option<(Reference, u64)>; 2], ReadError> {
-        Ok([self.visible.newest(rank)?, self.hidden.newest(rank)?])
-    }
-
     /// Bytes of a rank's records.
     pub(super) fn bytes(&self, rank: Rank) -> Result<u64, ReadError> {
         Ok(self.visible.bytes(rank)? + self.hidden.bytes(rank)?)
@@ -111,14 +105,60 @@ impl Sides<'_> {
 pub(super) struct Departing {
     pub(super) rank: Rank,
     pub(super) changed: Changed,
-    /// The newest records of the rank when the departure was made.
-    pub(super) newest: [Option<(Reference, u64)>; 2],
+}
+
+/// Departures that are under way, and what they hold.
+#[derive(Default)]
+pub(super) struct Departures {
+    /// The epoch of each, by its number.
+    under_way: BTreeMap<u64, u64>,
+    last: u64,
+    /// Blocks that were replaced out of sight of readers, each with the number of the last departure that may look at it.
+    held: VecDeque<(u64, Block)>,
+}
+
+impl Departures {
+    /// Adds one that begins in an epoch, and returns its number.
+    pub(super) fn begin(&mut self, epoch: u64) -> u64 {
+        self.last += 1;
+        self.under_way.insert(self.last, epoch);
+        self.last
+    }
+
+    /// Takes one out, and returns the blocks that none of the others holds.
+    pub(super) fn end(&mut self, number: u64) -> Vec<Block> {
+        self.under_way.remove(&number);
+        let oldest = self.under_way.keys().next().copied().unwrap_or(u64::MAX);
+        let held = self.held.iter().take_while(|(last, _)| *last < oldest).count();
+        self.held.drain(..held).map(|(_, block)| block).collect()
+    }
+
+    /// The oldest epoch that one of them holds, all ones if none does.
+    pub(super) fn oldest(&self) -> u64 {
+        self.under_way.values().min().copied().unwrap_or(u64::MAX)
+    }
+
+    /// Holds a block that was replaced, or returns it.
+    pub(super) fn hold(&mut self, block: Block) -> Option<Block> {
+        if self.under_way.is_empty() {
+            return Some(block);
+        }
+        self.held.push_back((self.last, block));
+        None
+    }
+
+    /// Forgets blocks that are held, whose segments are not in use any more.
+    pub(super) fn forget_blocks(&mut self) {
+        self.held.clear();
+    }
 }
 
 /// Data that ranks have posted for other nodes, to be read by another thread.
 pub struct Departure {
     /// Job that it is of.
     pub(super) job: u64,
+    /// Its number among those of the job.
+    pub(super) number: u64,
     pub(super) visible: Snapshot,
     pub(super) hidden: Snapshot,
     pub(super) ranks: Vec<Departing>,
@@ -127,8 +167,7 @@ pub struct Departure {
 }
 
 impl Departure {
-    /// Reads it: the entries of each rank. They may be nonsense where the rank's records have changed since, which the
-    /// writer [finds out](super::JobWriter::end_departure).
+    /// Reads it: the entries of each rank, as they were when it was made.
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read.

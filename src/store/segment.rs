@@ -77,6 +77,8 @@ impl MappedSegment {
 /// A segment that this process made.
 pub(super) struct OwnSegment {
     pub(super) mapping: Arc<Mapping>,
+    /// Bytes from its beginning that the system has given memory for.
+    pub(super) taken: usize,
     pub(super) fd: OwnedFd,
     _charge: Charge,
     _file: Place,
@@ -136,14 +138,21 @@ const PAGE: u64 = 4096;
 
 #[cfg_attr(not(feature = "named-segments"), expect(unused_variables, reason = "memory has no number"))]
 impl OwnSegment {
-    /// Makes a segment; its number tells it from others of its kind.
+    /// Makes a segment; its number tells it from others of its kind. Memory for what is behind its
+    /// [first bytes](Self::taken) is [taken](Mapping::take) when it is needed.
     pub(super) fn create(label: &Label, number: u64, len: u64, budget: &Budget) -> Result<Self, WriteError> {
         #[cfg(feature = "named-segments")]
         if let Some(new) = label.file(number)? {
             let made = || memory::segment_in(new.writable, len).map(|mapping| (mapping, new.readable));
             return Ok(Self { _file: Some(new.file), ..Self::made(len, budget, made)? });
         }
-        Self::made(len, budget, || memory::segment(&label.name, len))
+        let mut taken = len as usize;
+        let made = Self::made(len, budget, || {
+            let (mapping, fd, first) = memory::segment(&label.name, len)?;
+            taken = first;
+            Ok((mapping, fd))
+        });
+        Ok(Self { taken, ..made? })
     }
 
     /// Makes a segment that has these words and changes no more.
@@ -171,7 +180,8 @@ impl OwnSegment {
         let bytes = len.next_multiple_of(PAGE);
         let charge = budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))?;
         let (mapping, fd) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
-        Ok(Self { mapping: Arc::new(mapping), fd, _charge: charge, _file: Place::default() })
+        let taken = mapping.len();
+        Ok(Self { mapping: Arc::new(mapping), taken, fd, _charge: charge, _file: Place::default() })
     }
 
     pub(super) fn len(&self) -> u64 {

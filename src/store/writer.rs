@@ -19,14 +19,14 @@ use super::error::{ReadError, WriteError};
 use super::ids::{Have, ReaderId, SegmentId};
 use super::info::build::info_words;
 use super::ingest::JobInfo;
-use super::modex::heap::SegmentSet;
+use super::modex::heap::{Gone, SegmentSet};
 use super::modex::reader_pages::{Held, Misuse, Pages, ReaderPageHandle};
 use super::modex::records::Changes;
 use super::modex::table::{Prepared, Table};
 use super::modex::visibility::Visibility;
 #[cfg(feature = "named-segments")]
 use super::named::Claim;
-use super::outbound::Unsent;
+use super::outbound::{Departures, Unsent};
 use super::read::JobReader;
 use super::segment::{Label, MappedSegment, NOWHERE, OwnSegment, Places};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
@@ -50,6 +50,9 @@ pub struct Stats {
     /// Generation of the job information.
     pub generation: u64,
 }
+
+/// Most bytes of older records that are written anew where a change is to be brief.
+const BRIEF: usize = 256 << 10;
 
 /// A set of segments that waits for the readers which may look at it.
 struct Waiting {
@@ -83,8 +86,11 @@ pub struct JobWriter {
     /// True if other ranks of this node belong to other writers.
     is_marked_alone: bool,
     unsent: Unsent,
-    /// Drafts, batches and departures that are under way.
+    /// Drafts and batches that are under way.
     drafts: usize,
+    departures: Departures,
+    /// Large sets of segments that nobody needs any more.
+    gone: Gone,
 }
 
 impl JobWriter {
@@ -138,6 +144,8 @@ impl JobWriter {
             is_marked_alone: false,
             unsent: Unsent::default(),
             drafts: 0,
+            departures: Departures::default(),
+            gone: Gone::default(),
         };
         this.publish_info()?;
         Ok(this)
@@ -215,7 +223,16 @@ impl JobWriter {
     /// # Errors
     /// [`WriteError`]; the rank's record is as before then.
     pub fn update(&mut self, rank: Rank, entries: &[Posted]) -> Result<(), WriteError> {
-        self.change(rank, &entries.iter().map(Entry::from).collect::<Vec<_>>())
+        self.change(rank, &entries.iter().map(Entry::from).collect::<Vec<_>>(), usize::MAX)
+    }
+
+    /// [`update`](Self::update), unless that takes long because of what the rank has posted before: then a
+    /// [draft](Self::draft) is the way.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update); [`WriteError::TakesLong`] where more than 256 KiB would be written anew.
+    pub fn update_briefly(&mut self, rank: Rank, entries: &[Posted]) -> Result<(), WriteError> {
+        self.change(rank, &entries.iter().map(Entry::from).collect::<Vec<_>>(), BRIEF)
     }
 
     /// [`update`](Self::update) from values that lie where their owner has them: what is large is copied once, into the
@@ -240,7 +257,7 @@ impl JobWriter {
         for Entry { key, value, .. } in entries {
             value.check().map_err(|error| WriteError::value(key, error))?;
         }
-        self.change(rank, entries)
+        self.change(rank, entries, usize::MAX)
     }
 
     /// Takes back what a rank has posted under these keys, on this node and for others; a key that it has not posted
@@ -251,7 +268,7 @@ impl JobWriter {
     pub fn remove(&mut self, rank: Rank, keys: &[Key]) -> Result<(), WriteError> {
         self.check_rank(rank)?;
         let gone: Changes<'_> = keys.iter().map(|key| (key, None)).collect();
-        self.apply(rank, &gone, &gone)?;
+        self.apply(rank, &gone, &gone, usize::MAX)?;
         self.unsent.forget(rank, keys);
         Ok(())
     }
@@ -264,14 +281,14 @@ impl JobWriter {
         }
     }
 
-    fn change(&mut self, rank: Rank, entries: &[Entry<'_>]) -> Result<(), WriteError> {
+    fn change(&mut self, rank: Rank, entries: &[Entry<'_>], most: usize) -> Result<(), WriteError> {
         self.check_rank(rank)?;
         let local = self.is_local(rank);
         let changed = match local {
-            true => Visibility::of_local(rank, entries, self.visible.records())?,
+            true => Visibility::of_local(rank, entries, self.visible.records(), most)?,
             false => Visibility::of_remote(rank, entries)?,
         };
-        self.apply(rank, &changed.here(), &changed.elsewhere())?;
+        self.apply(rank, &changed.here(), &changed.elsewhere(), most)?;
         if local {
             let leaving = entries.iter().filter(|entry| entry.scope != Scope::LOCAL).map(|entry| entry.key.clone());
             self.put_back_outbound(rank, leaving);
@@ -279,14 +296,20 @@ impl JobWriter {
         Ok(())
     }
 
-    fn apply(&mut self, rank: Rank, here: &Changes<'_>, elsewhere: &Changes<'_>) -> Result<(), WriteError> {
+    fn apply(
+        &mut self,
+        rank: Rank,
+        here: &Changes<'_>,
+        elsewhere: &Changes<'_>,
+        most: usize,
+    ) -> Result<(), WriteError> {
         self.make_way()?;
         // Both records are written, and their segments known, before anything refers to them, so that a failure changes
         // nothing.
-        let seen = self.visible.prepare(rank, here, &mut BTreeSet::new())?;
+        let seen = self.visible.prepare(rank, here, &mut BTreeSet::new(), most)?;
         let hidden = match self
             .announce(&self.visible.set)
-            .and_then(|()| self.hidden.prepare(rank, elsewhere, &mut BTreeSet::new()))
+            .and_then(|()| self.hidden.prepare(rank, elsewhere, &mut BTreeSet::new(), most))
         {
             Ok(hidden) => hidden,
             Err(error) => {
@@ -300,7 +323,11 @@ impl JobWriter {
     fn publish(&mut self, seen: Option<Prepared>, hidden: Option<Prepared>) -> Result<(), WriteError> {
         if let Some(hidden) = hidden {
             let replaced = self.hidden.publish(hidden);
-            replaced.into_iter().for_each(|block| self.hidden.set.discard(block));
+            for block in replaced {
+                if let Some(block) = self.departures.hold(block) {
+                    self.hidden.set.discard(block);
+                }
+            }
         }
         if let Some(seen) = seen {
             let replaced = self.visible.publish(seen);
@@ -317,6 +344,7 @@ impl JobWriter {
 
     /// Frees what can be freed. Where more is scattered than is alive, the records move to a new set of segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
+        self.gone.clear();
         if self.drafts > 0 {
             if self.visible.set.is_worth_a_scan() {
                 self.scan();
@@ -324,9 +352,10 @@ impl JobWriter {
             return Ok(());
         }
         if self.hidden.set.is_scattered() {
-            // Nobody else has these: the old segments go at once.
+            // Nobody else looks at these, but departures, which keep the memory.
             if let Some(new) = self.hidden.renew()? {
-                drop(self.hidden.replace(new));
+                self.departures.forget_blocks();
+                self.gone.add(self.hidden.replace(new));
             }
         }
         if self.visible.set.is_worth_a_scan() {
@@ -408,6 +437,7 @@ impl JobWriter {
     /// this was last called. Nothing that they may look at is written again until they let go of it or are
     /// [gone](Self::reader_gone).
     pub fn reclaim(&mut self) -> Vec<(ReaderId, Misuse)> {
+        self.gone.clear();
         self.scan();
         self.pages.take_misused()
     }
@@ -417,11 +447,12 @@ impl JobWriter {
     fn scan(&mut self) {
         let (epoch, newest) = (self.words().epoch(), self.visible.newest_version());
         let mut held = self.pages.scan(self.job.mapping.words(), epoch, newest);
+        held.by_writer = self.departures.oldest();
         if held.has_let_go {
             self.visible.set.take_back(&held);
         }
         self.free(&held);
-        while held.oldest() != u64::MAX && self.held_back(&held) > self.limits.of_reader() {
+        while held.is_by_reader() && self.held_back(&held) > self.limits.of_reader() {
             let bytes = self.held_back(&held);
             self.pages.close_oldest(&mut held, newest, bytes);
             self.free(&held);
@@ -430,9 +461,23 @@ impl JobWriter {
 
     fn free(&mut self, held: &Held) {
         self.visible.set.reclaim(held);
-        let is_held =
-            |set: &Waiting| set.replaced >= held.oldest() || held.is_set_aside(set.replaced, set.made_after + 1);
-        self.waiting.retain(is_held);
+        // Departures keep the memory of sets themselves.
+        let is_held = |set: &Waiting| {
+            set.replaced >= held.oldest_of_readers() || held.is_set_aside(set.replaced, set.made_after + 1)
+        };
+        let free = self.waiting.extract_if(.., |set| !is_held(set));
+        free.for_each(|waiting| self.gone.add(waiting.set));
+    }
+
+    /// Returns whether [`take_gone`](Self::take_gone) has something.
+    pub fn has_gone(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// Takes large segments that nobody needs any more, whose memory goes back to the system when they are dropped: any
+    /// thread may do that, which takes long. What is not taken is dropped at the next change.
+    pub fn take_gone(&mut self) -> Gone {
+        std::mem::take(&mut self.gone)
     }
 
     /// Bytes that wait for the open page that holds the oldest epoch: all that waits for any of them.

@@ -1,9 +1,11 @@
 //! Memory that processes share: made, sealed and mapped.
 //!
-//! A segment is an anonymous file. Its maker allocates every page of it, maps it writable once, seals its size and
-//! every later writable mapping, takes away the write permission and keeps a descriptor that was opened read-only: what
-//! a reader gets can neither be written nor shortened, and no page of it is a hole that reading would allocate. When
-//! the last descriptor and mapping are gone, however their owners ended, the kernel frees it.
+//! A segment is an anonymous file. Its maker maps it writable once, seals its size and every later writable mapping, takes
+//! away the write permission and keeps a descriptor that was opened read-only: what a reader gets can neither be written
+//! nor shortened. Its maker allocates every page before anything in it is written or referred to; of a large segment,
+//! later ones [when they are needed](Mapping::take), because all of them at once take long. A reader that looks where
+//! nothing is referred to takes no more by it than its maker was charged with. When the last descriptor and mapping are
+//! gone, however their owners ended, the kernel frees it.
 //!
 //! With the feature `named-segments` a segment may be a file, which has no seals: its owner can shorten it under whoever
 //! has mapped it, and is trusted not to.
@@ -17,6 +19,7 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, SealFlag, fallocate, fcntl, open};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::{Mode, fchmod, fstat};
+use nix::unistd::ftruncate;
 
 use super::headroom;
 
@@ -141,6 +144,26 @@ impl Mapping {
         }
     }
 
+    /// Takes memory from the system for `len` bytes from byte `at`, where it has none there.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; some of it may be taken then.
+    #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only servers write"))]
+    pub(crate) fn take(&self, at: usize, len: usize) -> Result<(), MemoryError> {
+        let end = (at + len).min(self.raw.len());
+        let mut from = at / PAGE * PAGE;
+        while from < end {
+            let step = (end - from).min(STEP as usize);
+            headroom::require(step as u64)?;
+            match self.raw.advise_range(Advice::PopulateWrite, from, step) {
+                Ok(()) => from += step,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(MemoryError::System { call: "madvise", len: len as u64, error }),
+            }
+        }
+        Ok(())
+    }
+
     /// Private zeroed memory of this process, which costs nothing until it is touched.
     pub(crate) fn private(len: usize) -> io::Result<Self> {
         let raw = MmapOptions::new().len(len.max(8).next_multiple_of(8)).map_anon()?;
@@ -228,10 +251,24 @@ fn whole_len(fd: BorrowedFd<'_>) -> Result<usize, MapError> {
     }
 }
 
-/// A new segment: its only writable mapping, and the read-only descriptor that readers get.
-pub(crate) fn segment(name: &[u8], len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {
-    let (writable, mapping) = create(name, len)?;
-    Ok((mapping, sealed(&writable, len)?))
+/// A new segment: its only writable mapping, the read-only descriptor that readers get, and the bytes from its beginning
+/// that it has memory for. For the rest memory is [taken](Mapping::take) later.
+pub(crate) fn segment(name: &[u8], len: u64) -> Result<(Mapping, OwnedFd, usize), MemoryError> {
+    let writable = anonymous(name, len)?;
+    if len <= STEP {
+        let (writable, mapping) = fill(writable, len)?;
+        return Ok((mapping, sealed(&writable, len)?, len as usize));
+    }
+    headroom::require(STEP)?;
+    allocate(&writable, 0, STEP).map_err(system("fallocate", len))?;
+    ftruncate(&writable, len as i64).map_err(system("ftruncate", len))?;
+    let mapping = map(&writable, len)?;
+    if mapping.raw.advise_range(Advice::PopulateWrite, 0, PAGE).is_ok() {
+        return Ok((mapping, sealed(&writable, len)?, STEP as usize));
+    }
+    // Kernels before 5.14 take no memory by a mapping without a fault that may end the process.
+    let (writable, mapping) = fill(writable, len)?;
+    Ok((mapping, sealed(&writable, len)?, len as usize))
 }
 
 /// A new segment of so many bytes, which `write` is given a function for to write its words, one piece behind the
@@ -332,10 +369,16 @@ fn fill(fd: OwnedFd, len: u64) -> Result<(OwnedFd, Mapping), MemoryError> {
         allocate(&fd, at, step).map_err(system("fallocate", len))?;
         at += step;
     }
+    let mapping = map(&fd, len)?;
+    Ok((fd, mapping))
+}
+
+/// Maps a whole file, to be written.
+fn map(fd: &OwnedFd, len: u64) -> Result<Mapping, MemoryError> {
     let mapped = MmapOptions::new().len(len as usize).map_raw(fd.as_raw_fd());
     let raw = mapped.map_err(|error| MemoryError::System { call: "mmap", len, error })?;
     keep_from_children(&raw);
-    Ok((fd, Mapping::new(raw, true)))
+    Ok(Mapping::new(raw, true))
 }
 
 fn anonymous(name: &[u8], len: u64) -> Result<OwnedFd, MemoryError> {

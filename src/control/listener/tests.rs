@@ -77,6 +77,8 @@ struct Notes {
     asked: Vec<(u64, usize)>,
     refused: Vec<u64>,
     left: Vec<Left>,
+    /// Request that keeps its peer busy.
+    long: Option<u64>,
 }
 
 impl Callers for Notes {
@@ -92,6 +94,9 @@ impl Callers for Notes {
     }
     fn left(&mut self, _: PeerId, how: Left) {
         self.left.push(how);
+    }
+    fn is_busy(&self, _: PeerId) -> bool {
+        self.long.is_some() && self.asked.last().map(|(number, _)| *number) == self.long
     }
 }
 
@@ -190,6 +195,21 @@ fn requests_have_turns_and_keep_their_order_behind_a_long_one() {
         visit.turn(&mut notes);
     }
     assert_eq!(notes.asked.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_comes_behind_a_short_commit_that_takes_long_waits_for_its_end() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let mut notes = Notes { long: Some(2), ..Notes::default() };
+    let commit = |number| frame::encode(Kind::Request, number, 0, &Request::Commit { entries: Vec::new() }).unwrap();
+    let frames: [&[u8]; 4] = [&commit(1), &commit(2), &meeting(3), &commit(4)];
+    visit.peer.write_all(&frames.concat()).unwrap();
+    visit.door.ready(1, READY, &mut notes);
+    let asked = |notes: &Notes| notes.asked.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+    assert_eq!(asked(&notes), [1, 2]);
+    visit.door.send(1, Outgoing::GoOn, &mut notes);
+    visit.turn(&mut notes);
+    assert_eq!(asked(&notes), [1, 2, 3, 4]);
 }
 
 #[test]

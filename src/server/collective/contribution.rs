@@ -1,7 +1,7 @@
 //! Contribution: this node's part of a fence, where it is large: read and encoded by a thread.
 //!
-//! The data is taken first, so that two fences do not carry it twice. If a rank's records have changed by the
-//! time that it is made, or its job is over, it does not count, and what it took is new again.
+//! The data is taken first, so that two fences do not carry it twice. What ranks post meanwhile is for the next one. If a
+//! job is over by the time that it is made, or cannot be read, it does not count, and what it took is new again.
 use super::arrived::Arrived;
 use super::exchange::{self, Sent};
 use super::signature::Signature;
@@ -71,7 +71,7 @@ impl Contribution {
         let mut ended = Vec::new();
         for (nspace, departing) in self.parts {
             let store = jobs.store_mut(&nspace).filter(|store| store.is_of_this(&departing));
-            let of_this = store.is_some_and(|store| store.end_departing(departing, self.made.is_some()));
+            let of_this = store.map(|store| store.end_departing(departing, self.made.is_some())).is_some();
             counts &= of_this;
             ended.push((nspace, of_this));
         }

@@ -86,7 +86,7 @@ impl Intake {
             let proc = Proc::new(nspace, rank);
             let keys = awaited_keys(cx, &proc, &entries);
             store.stored(rank, entries);
-            if store.has_misused() {
+            if store.is_to_reclaim() {
                 cx.effect(Effect::Reclaim(proc.nspace.clone()));
             }
             cx.effect(Effect::Posted { proc, keys });

@@ -165,13 +165,16 @@ fn what_a_fence_carries_is_charged_to_its_job_until_the_host_has_answered() {
 }
 
 #[test]
-fn what_changes_while_it_is_made_is_carried_as_it_is_then() {
+fn what_changes_while_it_is_made_is_carried_by_the_next_fence() {
     let mut bench = Bench::new();
     (0..2).for_each(|rank| bench.commit(rank, 1));
     bench.fence(None);
-    bench.commit(1, 2);
+    (2..6).for_each(|of| bench.commit(1, of));
     bench.prepare();
-    assert_eq!(bench.carried(), Some(vec![(0, vec![value(1)]), (1, vec![value(2)])]));
+    assert_eq!(bench.carried(), Some(vec![(0, vec![value(1)]), (1, vec![value(1)])]));
+    bench.fence(None);
+    bench.prepare();
+    assert_eq!(bench.carried(), Some(vec![(0, vec![]), (1, vec![value(5)])]));
 }
 
 #[test]

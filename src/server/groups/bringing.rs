@@ -95,7 +95,7 @@ impl Bringing {
         let mut counts = true;
         for (nspace, departing) in self.posted {
             let store = jobs.store_mut(&nspace).filter(|store| store.is_of_this(&departing));
-            counts &= store.is_some_and(|store| store.end_departing(departing, self.made.is_some()));
+            counts &= store.map(|store| store.end_departing(departing, self.made.is_some())).is_some();
         }
         self.made.filter(|_| counts)
     }

@@ -1,6 +1,7 @@
 //! Groups without socket and thread: what members bring, and what a host's answer brings, in slices.
 use super::tests::group;
 use super::*;
+use crate::account::Account;
 use crate::data::{DataArray, Key, Posted, Rank, Scope};
 use crate::message::Reply;
 use crate::server::absorptions::{Absorbed, Absorptions, Purpose};
@@ -40,6 +41,9 @@ struct Bringers {
     groups: Groups,
     asked: std::sync::mpsc::Receiver<Vec<Info>>,
     here: u32,
+    /// Bytes that the job of each member may hold, and the accounts of those who have come.
+    limit: Option<u64>,
+    accounts: Vec<Account>,
 }
 
 impl Bringers {
@@ -49,7 +53,7 @@ impl Bringers {
         let ranks: Vec<Rank> = (0..here).map(Rank).collect();
         jobs.add(&proc("job", 0).nspace, 5, &ranks);
         let (collectives, groups) = (Collectives::default(), Groups::default());
-        let mut bringers = Bringers { test, jobs, collectives, groups, asked, here };
+        let mut bringers = Bringers { test, jobs, collectives, groups, asked, here, limit: None, accounts: Vec::new() };
         (0..here).for_each(|rank| bringers.post(rank, 1));
         bringers
     }
@@ -67,6 +71,7 @@ impl Bringers {
         let procs: Vec<Proc> = (0..size).map(|rank| proc("job", rank)).collect();
         for rank in 0..self.here {
             let peer = self.test.connect(&proc("job", rank));
+            self.accounts.extend(self.limit.map(|limit| self.test.limit_memory(peer, limit)));
             let caller = self.test.request(peer);
             let call = GroupCall::Construct { procs: procs.clone(), info: info.clone() };
             let (below, groups) = self.below();
@@ -132,12 +137,35 @@ fn what_members_here_bring_is_prepared_by_a_thread_where_it_is_large() {
         }
         assert_eq!(bringers.carried(), Some(vec![vec![1, 9]; 2]));
     }
-    // A member that posts something else meanwhile is read again.
+    // A member that posts something else meanwhile has brought what it had when all had come.
     let mut bringers = Bringers::new(2);
     bringers.construct(5).unwrap();
-    bringers.post(1, 2);
+    (2..6).for_each(|value| bringers.post(1, value));
     bringers.brought();
-    assert_eq!(bringers.carried(), Some(vec![vec![1, 9], vec![2, 9]]));
+    assert_eq!(bringers.carried(), Some(vec![vec![1, 9]; 2]));
+}
+
+#[test]
+fn what_a_group_carries_is_charged_to_the_jobs_of_its_members() {
+    let used = |bringers: &Bringers| bringers.accounts.iter().map(Account::used).sum::<u64>();
+    let mut bringers = Bringers::new(2);
+    bringers.limit = Some(2_000_000);
+    let id = bringers.construct(5).unwrap();
+    assert!(used(&bringers) > 2 * 2 * 240_000, "read, and encoded: {}", used(&bringers));
+    bringers.brought();
+    assert!(bringers.carried().is_some() && used(&bringers) > 2 * 2 * 240_000, "the host has it");
+    let (below, _) = bringers.below();
+    below.collectives.finish_with(below.cx, below.jobs, id, Ok(()));
+    // Attributes of a request are charged as long as it waits.
+    assert_eq!(used(&bringers), 0);
+    // Where there is no room for it, the construct fails, here and on the other nodes.
+    let mut bringers = Bringers::new(2);
+    bringers.limit = Some(300_000);
+    bringers.construct(5).unwrap();
+    let refused = bringers.test.replies().into_iter().map(|(_, reply)| reply).collect::<Vec<_>>();
+    assert_eq!(refused, [const { Reply::Done(Status::ERR_OUT_OF_RESOURCE) }; 2]);
+    assert!(matches!(bringers.collectives.next_step(), Some(Step::Failed(_))), "the other nodes are told");
+    assert_eq!(bringers.carried(), None);
 }
 
 #[test]

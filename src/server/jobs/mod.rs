@@ -15,7 +15,7 @@ use super::ctx::Ctx;
 use super::ctx::effect::Effect;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Scope, Status, keys};
 use crate::message::Posted;
-use crate::store::{BadJobInfo, Budget, JobInfoBuilder, Limits, Misuse, ReaderId};
+use crate::store::{BadJobInfo, Budget, Gone, JobInfoBuilder, Limits, Misuse, ReaderId};
 use crate::trace;
 
 mod client;
@@ -235,6 +235,11 @@ impl Jobs {
         misused.into_iter().filter_map(|(page, misuse)| Some((self.reader(nspace, page)?, misuse))).collect()
     }
 
+    /// Takes large segments of a job that nobody needs any more.
+    pub fn take_gone(&mut self, nspace: &Nspace) -> Gone {
+        self.store_mut(nspace).map(JobStore::take_gone).unwrap_or_default()
+    }
+
     /// Takes the reader page back from a process that does not use it any more.
     pub fn leave_page(&mut self, proc: &Proc) {
         if let Some(job) = self.get_mut(&proc.nspace) {
@@ -259,18 +264,44 @@ impl Jobs {
     /// `ERR_BAD_PARAM` for a scope that there is not, `ERR_NOT_FOUND` where the namespace is not registered, and the
     /// status of data that cannot be stored.
     pub fn commit(&mut self, cx: &mut Ctx, proc: Proc, entries: Vec<Posted>) -> Result<(), Status> {
-        Jobs::check_scopes(&proc, &entries)?;
-        let store = self.store_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
-        let keys = awaited_keys(cx, &proc, &entries);
-        let result = store.post(proc.rank, entries).map_err(|e| {
+        let post = |store: &mut JobStore, entries| Ok(store.post(proc.rank, entries));
+        self.commit_by(cx, &proc, entries, post).unwrap_or(Err(Status::ERROR))
+    }
+
+    /// Takes in what a process of this node posts, unless that takes long because of what it has posted before.
+    ///
+    /// # Errors
+    /// The entries, where it takes long. Within them as above.
+    pub fn commit_briefly(
+        &mut self,
+        cx: &mut Ctx,
+        proc: &Proc,
+        entries: Vec<Posted>,
+    ) -> Result<Result<(), Status>, Vec<Posted>> {
+        self.commit_by(cx, proc, entries, |store, entries| store.post_briefly(proc.rank, entries))
+    }
+
+    fn commit_by(
+        &mut self,
+        cx: &mut Ctx,
+        proc: &Proc,
+        entries: Vec<Posted>,
+        post: impl FnOnce(&mut JobStore, Vec<Posted>) -> Result<Result<(), JobStoreError>, Vec<Posted>>,
+    ) -> Result<Result<(), Status>, Vec<Posted>> {
+        if let Err(status) = Jobs::check_scopes(proc, &entries) {
+            return Ok(Err(status));
+        }
+        let Some(store) = self.store_mut(&proc.nspace) else { return Ok(Err(Status::ERR_NOT_FOUND)) };
+        let keys = awaited_keys(cx, proc, &entries);
+        let result = post(store, entries)?.map_err(|e| {
             trace!("a commit of {proc} fails: {e}");
             e.status()
         });
-        if store.has_misused() {
+        if store.is_to_reclaim() {
             cx.effect(Effect::Reclaim(proc.nspace.clone()));
         }
-        cx.effect(Effect::Posted { proc, keys });
-        result
+        cx.effect(Effect::Posted { proc: proc.clone(), keys });
+        Ok(result)
     }
 
     /// Returns the process that a reader page is of.

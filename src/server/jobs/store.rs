@@ -14,8 +14,8 @@ use crate::message::door::{Each, JobInformation};
 use crate::message::numbers::NumberMap;
 use crate::message::{DescriptorKind, Posted};
 use crate::store::{
-    BadJobInfo, Directives, Draft, Have, InfoLevel, JobInfo, JobValues, JobWriter, Limits, Miss, Misuse, Question,
-    ReadError, ReaderId, SegmentId, Stats, WriteError,
+    BadJobInfo, Directives, Draft, Gone, Have, InfoLevel, JobInfo, JobValues, JobWriter, Limits, Miss, Misuse,
+    Question, ReadError, ReaderId, SegmentId, Stats, WriteError,
 };
 use crate::sys::socket::MAX_DESCRIPTORS;
 use crate::trace;
@@ -153,23 +153,41 @@ impl JobStore {
 
     /// Takes in what a rank of this node posts.
     pub fn post(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), JobStoreError> {
-        let version = Version { server: 0, commits: self.commits(rank) + 1 };
-        self.store(rank, entries)?;
-        self.posted.insert(rank, version);
-        Ok(())
+        let result = self.writer.update(rank, &entries);
+        self.posted_with(rank, entries, result.map_err(JobStoreError::from))
+    }
+
+    /// Takes in what a rank of this node posts, unless that takes long because of what it has posted before: then it is to
+    /// be [drafted](Self::draft).
+    ///
+    /// # Errors
+    /// The entries, where it takes long.
+    pub fn post_briefly(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<Result<(), JobStoreError>, Vec<Posted>> {
+        match self.writer.update_briefly(rank, &entries) {
+            Err(WriteError::TakesLong { .. }) => Err(entries),
+            result => Ok(self.posted_with(rank, entries, result.map_err(JobStoreError::from))),
+        }
+    }
+
+    fn posted_with(
+        &mut self,
+        rank: Rank,
+        entries: Vec<Posted>,
+        result: Result<(), JobStoreError>,
+    ) -> Result<(), JobStoreError> {
+        match &result {
+            Ok(()) => {
+                let version = Version { server: 0, commits: self.commits(rank) + 1 };
+                self.stored(rank, entries);
+                self.posted.insert(rank, version);
+            }
+            Err(error) => self.not_stored(rank, entries, error.status()),
+        }
+        result
     }
 
     fn commits(&self, rank: Rank) -> u64 {
         self.posted.get(&rank).map_or(0, |version| version.commits)
-    }
-
-    fn store(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<(), JobStoreError> {
-        let result = self.writer.update(rank, &entries).map_err(JobStoreError::from);
-        match &result {
-            Ok(()) => self.stored(rank, entries),
-            Err(error) => self.not_stored(rank, entries, error.status()),
-        }
-        result
     }
 
     /// Notes entries that were stored.
@@ -326,9 +344,15 @@ impl JobStore {
         self.writer.reader_gone(page);
     }
 
-    /// Returns whether a commit has come upon a reader that lies about what it holds, or holds back too much.
-    pub fn has_misused(&self) -> bool {
-        self.writer.has_misused()
+    /// Returns whether a commit has come upon a reader that lies about what it holds, or holds back too much, or has left
+    /// large segments that nobody needs.
+    pub fn is_to_reclaim(&self) -> bool {
+        self.writer.has_misused() || self.writer.has_gone()
+    }
+
+    /// Takes large segments that nobody needs any more.
+    pub fn take_gone(&mut self) -> Gone {
+        self.writer.take_gone()
     }
 
     /// Frees what no reader holds, where that is worth a look at them; returns the readers that were found since to lie

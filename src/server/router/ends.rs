@@ -9,6 +9,7 @@ use crate::message::door::{Left, Outgoing, PeerId};
 use crate::server::ctx::Done;
 use crate::server::ctx::peers::{Caller, Role};
 use crate::server::ctx::system::WatchId;
+use crate::server::ctx::ticket::Ticket;
 use crate::server::jobs::Phase;
 use crate::store::Misuse;
 use crate::trace;
@@ -67,7 +68,16 @@ impl Router {
     /// Frees memory of a job that no reader holds, names readers that hold back too much, and cuts those off that lie
     /// about it.
     pub(in crate::server) fn reclaim(&mut self, nspace: &Nspace) {
-        for (proc, misuse) in self.jobs.reclaim(nspace) {
+        let before = self.jobs.take_gone(nspace);
+        let misused = self.jobs.reclaim(nspace);
+        for gone in [before, self.jobs.take_gone(nspace)].into_iter().filter(|gone| !gone.is_empty()) {
+            // It takes long: by a thread, where there is one.
+            let _ = self.cx.offload_for(Vec::new(), "unmap", move || {
+                drop(gone);
+                Ticket::Ignored
+            });
+        }
+        for (proc, misuse) in misused {
             match misuse {
                 Misuse::HoldsBack { bytes } => {
                     trace!(

@@ -318,8 +318,12 @@ impl Router {
             }
             Request::Commit { entries } => {
                 self.cx.host.committed(&proc, &entries);
-                let result = self.jobs.commit(&mut self.cx, proc, entries);
-                self.cx.answer_status(caller, result);
+                match self.jobs.commit_briefly(&mut self.cx, &proc, entries) {
+                    Ok(result) => self.cx.answer_status(caller, result),
+                    Err(entries) => {
+                        self.commits.begin(&mut self.cx, &mut self.jobs, caller, proc, (entries, bytes));
+                    }
+                }
             }
             Request::Fence { procs, info } => self.fence(Waiter { caller, seen: None }, proc, procs, info),
             Request::Meet { seen, info } => {

@@ -44,10 +44,38 @@ const PAGE: usize = 512;
 const TABLE_PAGE: usize = classes::class(job::PAGE);
 const _: () = assert!(classes::words(TABLE_PAGE) == PAGE);
 
+/// Bytes of a block from which on whoever writes it takes memory for it from the system, each time: a thread may.
+const LARGE: usize = 256 << 10;
+/// Memory for smaller ones is taken in steps of this many bytes.
+const STEP: usize = 1 << 20;
+
 /// A modex segment.
 pub(in crate::store) struct DataSegment {
     pub(in crate::store) number: u32,
     pub(in crate::store) memory: OwnSegment,
+    /// Bytes from its beginning that it has memory for, or will have when a large block in them is written.
+    taken: usize,
+}
+
+impl DataSegment {
+    /// Takes memory for a block of so many words, which was never used. Blocks are cut off from the front.
+    fn take(&mut self, word: usize, words: usize) -> Result<(), WriteError> {
+        let (from, to, len) = (word * 8, (word + words) * 8, self.memory.mapping.len());
+        if to <= self.taken {
+            return Ok(());
+        }
+        let is_large = to - from >= LARGE;
+        let needed = if is_large { from.next_multiple_of(PAGE * 8) } else { to.next_multiple_of(STEP) };
+        let needed = needed.min(len);
+        if needed > self.taken {
+            self.memory.mapping.take(self.taken, needed - self.taken).map_err(WriteError::memory)?;
+            self.taken = needed;
+        }
+        if is_large {
+            self.taken = self.taken.max(to / (PAGE * 8) * (PAGE * 8));
+        }
+        Ok(())
+    }
 }
 
 /// A block that holds a record, or held one.
@@ -78,9 +106,17 @@ pub(in crate::store) struct Unwritten {
 
 impl Unwritten {
     /// Gives the record its version and checksum, and writes it.
-    pub(in crate::store) fn write(mut self) {
+    ///
+    /// # Errors
+    /// [`WriteError`] when the system has no memory for it; nothing is written then.
+    pub(in crate::store) fn write(mut self) -> Result<(), WriteError> {
+        let bytes = classes::words(classes::class(self.record.len())) * 8;
+        if bytes >= LARGE {
+            self.mapping.take(self.word * 8, bytes).map_err(WriteError::memory)?;
+        }
         seal(&mut self.record, self.version);
         block::write(&self.mapping.words_mut(), self.word, &self.record);
+        Ok(())
     }
 }
 
@@ -141,6 +177,37 @@ pub(in crate::store) struct SegmentSet {
     unused: u64,
 }
 
+/// Bytes of a set of segments from which on it is large: the system takes long to take its memory back.
+const LARGE_SET: u64 = 4 << 20;
+
+/// Large sets of segments that nobody needs any more.
+#[derive(Default)]
+pub struct Gone(Vec<SegmentSet>);
+
+impl Gone {
+    /// Adds a set; a small one goes at once.
+    pub(in crate::store) fn add(&mut self, set: SegmentSet) {
+        if set.bytes() >= LARGE_SET {
+            self.0.push(set);
+        }
+    }
+
+    pub(in crate::store) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Gone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gone({} sets)", self.0.len())
+    }
+}
+
 /// Names and sizes of new segments, and the versions of records.
 pub(super) struct Maker {
     pub(in crate::store) job: u64,
@@ -157,7 +224,8 @@ impl Maker {
         let words = memory.mapping.words_mut();
         Header { kind: Kind::Modex, length: bytes, job: self.job, number: u64::from(number), ranks: 0 }.write(&words);
         self.last_number = number;
-        Ok(DataSegment { number, memory })
+        let taken = memory.taken;
+        Ok(DataSegment { number, memory, taken })
     }
 
     /// No two records of a job have the same version; odd ones mark a block that is being written.
@@ -202,8 +270,13 @@ impl SegmentSet {
     /// Writes a record to a block of its own.
     pub(super) fn put(&mut self, record: Vec<u64>, maker: &mut Maker) -> Result<Block, WriteError> {
         let (block, unwritten) = self.reserve(record, maker)?;
-        unwritten.write();
-        Ok(block)
+        match unwritten.write() {
+            Ok(()) => Ok(block),
+            Err(error) => {
+                self.discard(block);
+                Err(error)
+            }
+        }
     }
 
     /// Takes a block for a record, which is still to be written.
@@ -258,6 +331,11 @@ impl SegmentSet {
         };
         let skip = gap.skip(words).expect("the gap was chosen so");
         let place = |words| Reference { word: gap.at.word + words as u32, ..gap.at };
+        let segment = self.segments.iter_mut().rfind(|segment| segment.number == gap.at.segment);
+        if let Err(error) = segment.map_or(Ok(()), |segment| segment.take(place(skip).word as usize, words)) {
+            self.keep(gap);
+            return Err(error);
+        }
         self.keep(Gap { at: gap.at, words: skip });
         self.keep(Gap { at: place(skip + words), words: gap.words - skip - words });
         Ok(Block { at: place(skip), class })

@@ -70,14 +70,26 @@ pub(in crate::store) struct Held {
     /// Open pages by the oldest epoch that they hold, the oldest last.
     open: Vec<(u64, ReaderId)>,
     closed: Vec<Closed>,
+    /// The oldest epoch that the writer's own threads hold, all ones if none does.
+    pub(in crate::store) by_writer: u64,
     /// True if less is set aside for closed pages than at the scan before.
     pub(in crate::store) has_let_go: bool,
 }
 
 impl Held {
-    /// The oldest epoch that an open page holds, all ones if none does.
+    /// The oldest epoch that anybody holds whose page is open, all ones if nobody does.
     pub(in crate::store) fn oldest(&self) -> u64 {
+        self.oldest_of_readers().min(self.by_writer)
+    }
+
+    /// The oldest epoch that an open page holds, all ones if none does.
+    pub(in crate::store) fn oldest_of_readers(&self) -> u64 {
         self.open.last().map_or(u64::MAX, |(epoch, _)| *epoch)
+    }
+
+    /// Returns whether an open page holds more than the writer's own threads.
+    pub(in crate::store) fn is_by_reader(&self) -> bool {
+        self.oldest_of_readers() < self.by_writer
     }
 
     /// Returns whether nothing is set aside for anybody.
@@ -141,7 +153,12 @@ impl Pages {
     /// been replaced before. Opens closed pages that hold nothing any more, and closes those of readers that lie.
     pub(in crate::store) fn scan(&mut self, job: RawWords<'_>, epoch: u64, version: u64) -> Held {
         page::fence_before_scan(&job);
-        let mut held = Held { open: Vec::new(), closed: Vec::new(), has_let_go: std::mem::take(&mut self.has_let_go) };
+        let mut held = Held {
+            open: Vec::new(),
+            closed: Vec::new(),
+            by_writer: u64::MAX,
+            has_let_go: std::mem::take(&mut self.has_let_go),
+        };
         for Page { id, mapping, closed, has_lied, .. } in &mut self.pages {
             let pinned = page::scan(&mapping.words(), epoch);
             if matches!(pinned, Pinned::Lie(_)) && !std::mem::replace(has_lied, true) {

@@ -113,6 +113,13 @@ impl dyn Records + '_ {
         found.map(|(cell, bytes)| Ok((cell.scope(), cell.decode(bytes)?))).transpose()
     }
 
+    /// Bytes of the value of a rank's key.
+    pub(in crate::store) fn value_bytes(&self, rank: Rank, key: &Key) -> Result<usize, ReadError> {
+        let query = HashedKey::new(key.as_bytes());
+        let found = self.walk(rank, |(_, record, _)| Ok(record.find(&query)?.map(|entry| entry.value_len)))?;
+        Ok(found.unwrap_or(0))
+    }
+
     /// All entries of a rank.
     pub(in crate::store) fn all(&self, rank: Rank) -> Result<Vec<Posted>, ReadError> {
         let stored = self.stored(rank, chain::LONGEST)?;
@@ -167,7 +174,15 @@ impl dyn Records + '_ {
     }
 
     /// Composes the next record of a rank. `None` where nothing changes.
-    pub(in crate::store) fn next(&self, rank: Rank, changes: &Changes<'_>) -> Result<Option<Next>, WriteError> {
+    ///
+    /// # Errors
+    /// [`WriteError`]; [`WriteError::TakesLong`] where more than `most` bytes of older records go into it.
+    pub(in crate::store) fn next(
+        &self,
+        rank: Rank,
+        changes: &Changes<'_>,
+        most: usize,
+    ) -> Result<Option<Next>, WriteError> {
         let mut new = Vec::with_capacity(changes.len());
         let mut removed = 0;
         for (key, change) in changes {
@@ -182,23 +197,27 @@ impl dyn Records + '_ {
         if new.is_empty() && removed == 0 {
             return Ok(None);
         }
-        self.compose(rank, changes, &new, removed).map(Some)
+        self.compose(rank, changes, &new, (removed, most)).map(Some)
     }
 
     /// Composes the newest record of a rank from the new entries. Keys that go are in the first `removed` of its
-    /// records.
+    /// records, of which at most `most` bytes go into the new one.
     fn compose(
         &self,
         rank: Rank,
         changes: &Changes<'_>,
         new: &[Encode<'_>],
-        removed: usize,
+        (removed, most): (usize, usize),
     ) -> Result<Next, WriteError> {
         let parts = self.parts(rank)?;
         let mut changed: Vec<&[u8]> = changes.keys().map(|key| key.as_bytes()).collect();
         changed.sort_unstable();
         let mut merged = how_many_to_merge(record::size(new.iter().map(Encode::item)), removed, &parts);
         loop {
+            let bytes = parts[..merged].iter().map(|part| part.words * 8).sum();
+            if bytes > most {
+                return Err(WriteError::TakesLong { bytes });
+            }
             let mut kept = self.stored(rank, merged)?;
             kept.retain(|old| changed.binary_search(&old.item().key).is_err());
             let items = kept.iter().map(Stored::item).chain(new.iter().map(Encode::item));

@@ -18,6 +18,9 @@ use crate::store::error::{ReadError, WriteError};
 use crate::store::segment::Label;
 use crate::sys::memory::Mapping;
 
+/// Number of the private segment with pages of the rank table in a snapshot; no segment of a job has it.
+const FROZEN: u32 = u32::MAX;
+
 /// Records by rank.
 pub(in crate::store) struct Table {
     pub(in crate::store) set: SegmentSet,
@@ -91,20 +94,48 @@ impl Table {
         Ok(Snapshot { segments, directory })
     }
 
+    /// The records of some ranks as they are now, to be read by another thread: what is published meanwhile does not lead it
+    /// anywhere else. Their blocks must not be written again before it has read.
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no memory for the directory and the ranks' pages of the rank table.
+    pub(in crate::store) fn frozen(&self, ranks: &[Rank]) -> Result<Snapshot, WriteError> {
+        let mut snapshot = self.snapshot()?;
+        let indices: BTreeSet<usize> = ranks.iter().map(|rank| job::page_of(rank.0)).collect();
+        let pages = Mapping::private(indices.len() * job::PAGE * 8).map_err(WriteError::memory)?;
+        let (words, directory) = (pages.words_mut(), JobWords::new(snapshot.directory.words_mut()));
+        for (at, index) in indices.into_iter().enumerate() {
+            let Some(page) = self.job().page(index) else { continue };
+            let place = Reference { segment: FROZEN, word: (at * job::PAGE) as u32 };
+            let from = self.set.words(page).ok_or(ReadError::from(Malformed::Owner))?.reader();
+            for rank in (index * job::PAGE) as u32..((index + 1) * job::PAGE) as u32 {
+                job::publish(&words, place, rank, job::record(&from, page, rank));
+            }
+            directory.publish_page(index, place);
+        }
+        snapshot.segments.push((FROZEN, Arc::new(pages)));
+        Ok(snapshot)
+    }
+
     /// Writes what changes for a rank to a block of its own, which nothing refers to yet. `None` where nothing changes.
-    /// Of `pages` of the rank table others have taken blocks, and will have published these before.
+    /// Of `pages` of the rank table others have taken blocks, and will have published these before. At most `most` bytes
+    /// of older records are written anew.
     pub(in crate::store) fn prepare(
         &mut self,
         rank: Rank,
         changes: &Changes<'_>,
         pages: &mut BTreeSet<usize>,
+        most: usize,
     ) -> Result<Option<Prepared>, WriteError> {
-        let Some(mut next) = self.records().next(rank, changes)? else { return Ok(None) };
+        let Some(mut next) = self.records().next(rank, changes, most)? else { return Ok(None) };
         let mut prepared = self.reserve(rank, &mut next, pages)?;
-        if let Some(unwritten) = prepared.unwritten.take() {
-            unwritten.write();
+        match prepared.unwritten.take().map_or(Ok(()), Unwritten::write) {
+            Ok(()) => Ok(Some(prepared)),
+            Err(error) => {
+                self.discard(prepared);
+                Err(error)
+            }
         }
-        Ok(Some(prepared))
     }
 
     /// Takes a block for a record that was composed, which is still to be written.

@@ -20,20 +20,31 @@ pub(in crate::store) struct Visibility<'a> {
 
 impl<'a> Visibility<'a> {
     /// The changes of a local rank's commit; `posted` has its records so far.
+    ///
+    /// # Errors
+    /// [`WriteError`]; [`WriteError::TakesLong`] where values of more than `most` bytes are to be copied for another
+    /// audience.
     pub(in crate::store) fn of_local(
         rank: Rank,
         entries: &'a [Entry<'a>],
         posted: &dyn Records,
+        most: usize,
     ) -> Result<Self, WriteError> {
+        let mut copied = 0;
         let mut visible = Visibility::default();
         for Entry { scope, key, value } in entries {
             // The value that both audiences have seen so far, if it is one.
             let shared = match visible.here.get(*key) {
                 Some((known, value)) => (*known == Scope::GLOBAL).then(|| value.clone()),
                 None if *scope == Scope::GLOBAL => None,
-                None => posted
-                    .get(rank, key)?
-                    .and_then(|(known, value)| (known == Scope::GLOBAL).then(|| Datum::from(value))),
+                None => {
+                    copied += posted.value_bytes(rank, key)?;
+                    if copied > most {
+                        return Err(WriteError::TakesLong { bytes: copied });
+                    }
+                    let known = posted.get(rank, key)?;
+                    known.and_then(|(known, value)| (known == Scope::GLOBAL).then(|| Datum::from(value)))
+                }
             };
             match *scope {
                 Scope::GLOBAL => {

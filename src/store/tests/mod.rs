@@ -11,6 +11,7 @@ mod bounds;
 mod chains;
 mod concurrent;
 mod corrupt;
+mod departures;
 mod limits;
 pub(super) mod odd_jobs;
 mod placement;

@@ -253,3 +253,60 @@ fn bytes_that_last_survive_everything() {
     drop((reader, writer));
     assert_eq!(lasting.as_ref(), b"/tmp/x\0");
 }
+
+#[test]
+fn large_segments_that_nobody_needs_are_handed_out_to_be_dropped() {
+    let mut writer = writer(&Limits::default());
+    for n in 0..60u32 {
+        post(&mut writer, 0, &format!("k{n}"), vec![n as u8; 100 << 10]).unwrap();
+    }
+    let mut round = 0;
+    while !writer.has_gone() {
+        post(&mut writer, 0, &format!("k{}", round % 60), vec![7u8; 100 + round]).unwrap();
+        round += 1;
+        assert!(round < 1000, "{:?}", writer.stats());
+    }
+    let gone = writer.take_gone();
+    assert!(!gone.is_empty() && !writer.has_gone());
+}
+
+#[test]
+fn a_large_segment_has_memory_for_what_is_in_it_and_a_little_more() {
+    let mut writer = writer(&Limits::default());
+    for n in 0..90u32 {
+        post(&mut writer, 0, &format!("k{n}"), vec![n as u8; 100 << 10]).unwrap();
+    }
+    let blocks = |fd: std::os::fd::BorrowedFd<'_>| nix::sys::stat::fstat(fd).unwrap().st_blocks as u64 * 512;
+    let (segments, stats) = (writer.segments(&Have::default()), writer.stats());
+    let taken: u64 = segments.iter().map(|(_, fd)| blocks(*fd)).sum();
+    let lengths: u64 = segments.iter().map(|(_, fd)| nix::sys::stat::fstat(*fd).unwrap().st_size as u64).sum();
+    assert!(lengths - taken > 2 << 20, "{taken} of {lengths}: {stats:?}");
+    let value = writer.reader().get(&Question::new(Rank(0), "k89")).unwrap();
+    assert_eq!(value, Value::from(vec![89u8; 100 << 10]));
+}
+
+#[test]
+fn a_small_change_by_which_much_would_be_written_anew_is_left_to_a_draft() {
+    let mut writer = writer(&Limits::default());
+    post(&mut writer, 0, "large", vec![1u8; 500 << 10]).unwrap();
+    let change = |size: usize| [Posted::new(Scope::GLOBAL, key("small"), Value::from(vec![2u8; size]))];
+    writer.update_briefly(Rank(0), &change(1000)).unwrap();
+    let refused = writer.update_briefly(Rank(0), &change(40 << 10));
+    assert!(matches!(refused, Err(WriteError::TakesLong { bytes }) if bytes > 500 << 10), "{refused:?}");
+    let value = |writer: &JobWriter, name| writer.reader().get(&Question::new(Rank(0), name)).unwrap();
+    assert_eq!(value(&writer, "small"), Value::from(vec![2u8; 1000]));
+    // What was seen everywhere becomes two values: one is copied.
+    let local = [Posted::new(Scope::LOCAL, key("large"), Value::from(1u32))];
+    assert!(matches!(writer.update_briefly(Rank(0), &local), Err(WriteError::TakesLong { .. })));
+    for (change, name) in [(change(40 << 10), "small"), (local, "large")] {
+        let expected = change[0].value.clone();
+        let mut draft = writer.draft(Rank(0), change.to_vec()).unwrap();
+        draft.compose().unwrap();
+        writer.reserve(&mut draft).unwrap();
+        draft.write().unwrap();
+        writer.finish(draft).unwrap();
+        assert_eq!(value(&writer, name), expected);
+    }
+    let there = writer.outbound_all(Rank(0)).unwrap();
+    assert!(there.iter().any(|posted| posted.value == Value::from(vec![1u8; 500 << 10])), "{} entries", there.len());
+}

@@ -124,7 +124,7 @@ impl JobWriter {
         let before = self.visible.newest(rank)?;
         let entries: Vec<Entry<'_>> = entries.iter().map(Entry::from).collect();
         let changed = Visibility::of_remote(rank, &entries)?;
-        let prepared = self.visible.prepare(rank, &changed.here(), &mut batch.pages)?;
+        let prepared = self.visible.prepare(rank, &changed.here(), &mut batch.pages, usize::MAX)?;
         if let Err(error) = self.announce(&self.visible.set) {
             prepared.into_iter().for_each(|prepared| self.visible.discard(prepared));
             return Err(error);

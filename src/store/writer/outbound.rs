@@ -32,28 +32,20 @@ impl JobWriter {
     ///
     /// # Errors
     /// [`WriteError`] when the records cannot be read, or there is no memory.
-    pub fn departure(&mut self, ranks: impl Iterator<Item = Rank>, takes: bool) -> Result<Departure, WriteError> {
-        let (visible, hidden) = (self.visible.snapshot()?, self.hidden.snapshot()?);
-        let mut departing = Vec::new();
-        for rank in ranks {
-            departing.push(Departing { rank, changed: Changed::All, newest: self.sides().newest(rank)? });
-        }
-        if takes {
-            departing.iter_mut().for_each(|of| of.changed = self.unsent.take(of.rank));
-        }
-        self.drafts += 1;
-        Ok(Departure { job: self.reader.job_id(), visible, hidden, ranks: departing, takes })
+    pub fn departure(&mut self, ranks: &[Rank], takes: bool) -> Result<Departure, WriteError> {
+        let (visible, hidden) = (self.visible.frozen(ranks)?, self.hidden.frozen(ranks)?);
+        let mut changed = |rank| if takes { self.unsent.take(rank) } else { Changed::All };
+        let ranks = ranks.iter().map(|rank| Departing { rank: *rank, changed: changed(*rank) }).collect();
+        let number = self.departures.begin(self.words().epoch());
+        Ok(Departure { job: self.reader.job_id(), number, visible, hidden, ranks, takes })
     }
 
-    /// Ends a departure. Returns whether what was read of it counts: else what it took is new again.
-    pub fn end_departure(&mut self, departure: Departure, was_read: bool) -> bool {
-        self.drafts -= 1;
-        let is_as_it_was = |of: &Departing| self.sides().newest(of.rank).is_ok_and(|newest| newest == of.newest);
-        let counts = was_read && departure.ranks.iter().all(is_as_it_was);
-        if departure.takes && !counts {
+    /// Ends a departure. What it took is new again where it was not read.
+    pub fn end_departure(&mut self, departure: Departure, was_read: bool) {
+        self.departures.end(departure.number).into_iter().for_each(|block| self.hidden.set.discard(block));
+        if departure.takes && !was_read {
             departure.ranks.into_iter().for_each(|of| self.unsent.put_back(of.rank, of.changed));
         }
-        counts
     }
 
     /// Returns whether a departure is one of this job.

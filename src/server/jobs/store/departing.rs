@@ -30,7 +30,7 @@ impl JobStore {
     /// [`JobStoreError`] when the records cannot be read, or there is no memory.
     pub fn departing(&mut self, ranks: &[Rank], takes: bool) -> Result<Departing, JobStoreError> {
         let commits = ranks.iter().map(|rank| self.commits(*rank)).collect();
-        Ok(Departing { departure: self.writer.departure(ranks.iter().copied(), takes)?, commits })
+        Ok(Departing { departure: self.writer.departure(ranks, takes)?, commits })
     }
 
     /// Returns whether departing data is of this job.
@@ -38,9 +38,9 @@ impl JobStore {
         self.writer.is_own_departure(&departing.departure)
     }
 
-    /// Ends departing data. Returns whether what was read of it counts: else what was taken is new again.
-    pub fn end_departing(&mut self, departing: Departing, was_read: bool) -> bool {
-        self.writer.end_departure(departing.departure, was_read)
+    /// Ends departing data. What was taken is new again where it was not read.
+    pub fn end_departing(&mut self, departing: Departing, was_read: bool) {
+        self.writer.end_departure(departing.departure, was_read);
     }
 
     /// Bytes that are to be read for ranks.

@@ -1,10 +1,55 @@
 //! Loss of a participant before it has arrived, and what becomes of who waits for it.
-use super::complete;
+use std::collections::VecDeque;
+
 use super::signature::Operation;
 use super::tracker::{OnLoss, Step, Tracker};
+use super::{Collectives, complete};
 use crate::data::{Proc, Status};
 use crate::server::ctx::Ctx;
+use crate::server::ctx::slices::Slice;
+use crate::server::ctx::ticket::TrackerId;
 use crate::server::jobs::Jobs;
+
+/// Trackers that go on without a process in one step.
+const SLICE: usize = 64;
+
+/// A process that will not arrive at trackers that wait for it.
+#[derive(Debug)]
+pub struct Loss {
+    proc: Proc,
+    waiting: VecDeque<TrackerId>,
+}
+
+impl Collectives {
+    /// A process will not arrive any more: trackers that wait for it fail, or go on without it, some at once and the
+    /// others in slices.
+    pub fn lose(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
+        let named = self.index.named(&proc.nspace);
+        let waits = |(id, signature)| self.waiting(signature, id).is_some_and(|tracker| tracker.waits_for(proc));
+        let waiting = named.filter(|named| waits(*named)).map(|(id, _)| id).collect();
+        self.lose_some(cx, jobs, Loss { proc: proc.clone(), waiting });
+    }
+
+    /// More trackers go on without a process, or fail.
+    pub fn lose_more(&mut self, cx: &mut Ctx, jobs: &Jobs, number: u64) {
+        if let Some(loss) = self.losses.remove(&number) {
+            self.lose_some(cx, jobs, loss);
+        }
+    }
+
+    fn lose_some(&mut self, cx: &mut Ctx, jobs: &Jobs, mut loss: Loss) {
+        let (mut steps, proc) = (Vec::new(), loss.proc.clone());
+        let some: Vec<TrackerId> = loss.waiting.drain(..loss.waiting.len().min(SLICE)).collect();
+        let waits = |tracker: &Tracker| tracker.waits_for(&proc);
+        self.change_these(cx, jobs, some, waits, |cx, tracker| lose_one(cx, jobs, tracker, &proc, &mut steps));
+        steps.into_iter().for_each(|step| self.step(cx, step));
+        if !loss.waiting.is_empty() {
+            self.last += 1;
+            self.losses.insert(self.last, loss);
+            cx.slice(Slice::Loss(self.last));
+        }
+    }
+}
 
 /// A process will not arrive at a tracker that waits for it.
 pub fn lose_one(cx: &mut Ctx, jobs: &Jobs, tracker: &mut Tracker, proc: &Proc, steps: &mut Vec<Step>) {

@@ -49,7 +49,7 @@ pub mod tracker;
 
 use arrived::Waiter;
 use index::Index;
-use loss::{lose_one, status_of_loss};
+use loss::{Loss, lose_one, status_of_loss};
 use signature::{BadSignature, Operation, Signature};
 use tracker::{OnLoss, Step, Tracker};
 
@@ -124,6 +124,8 @@ pub struct Collectives {
     /// Signature of a fence of the whole job, for each peer that waits at its job's word.
     whole_job_of: NumberMap<PeerId, Signature>,
     steps: VecDeque<Step>,
+    /// Processes that many trackers are still to go on without.
+    losses: NumberMap<u64, Loss>,
     last: u64,
 }
 
@@ -392,11 +394,25 @@ impl Collectives {
         jobs: &Jobs,
         name: &Nspace,
         wanted: impl Fn(&Tracker) -> bool,
+        change: impl FnMut(&mut Ctx, &mut Tracker),
+    ) {
+        let these = self.index.named(name).map(|(id, _)| id).collect();
+        self.change_these(cx, jobs, these, wanted, change);
+    }
+
+    /// Applies `change` to every gathering tracker among these that `wanted` picks, and settles what follows from it.
+    fn change_these(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &Jobs,
+        these: Vec<TrackerId>,
+        wanted: impl Fn(&Tracker) -> bool,
         mut change: impl FnMut(&mut Ctx, &mut Tracker),
     ) {
         // By the first tracker of each: several of one signature are settled once.
         let mut touched = BTreeMap::new();
-        for (id, signature) in self.index.named(name) {
+        for id in these {
+            let Some(signature) = self.index.signature(id) else { continue };
             let Some(queue) = self.gathering.get_mut(signature) else { continue };
             let first = queue.trackers.front().map(|tracker| tracker.id);
             let Some(tracker) = queue.find(id).filter(|tracker| wanted(tracker)) else { continue };
@@ -451,14 +467,6 @@ impl Collectives {
     /// Lets a tracker complete that its room has held.
     pub fn unhold(&mut self, cx: &mut Ctx, jobs: &Jobs, id: TrackerId) {
         self.change_one(cx, jobs, id, |_, tracker| tracker.held = false);
-    }
-
-    /// A process will not arrive any more: trackers that wait for it fail, or go on without it.
-    pub fn lose(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
-        let mut steps = Vec::new();
-        let waits = |tracker: &Tracker| tracker.waits_for(proc);
-        self.change(cx, jobs, &proc.nspace, waits, |cx, tracker| lose_one(cx, jobs, tracker, proc, &mut steps));
-        steps.into_iter().for_each(|step| self.step(cx, step));
     }
 
     /// A member has left a group: collectives of the group that wait for it go on without it, or fail.

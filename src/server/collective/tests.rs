@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::data::Rank;
 use crate::server::NoHost;
+use crate::server::ctx::slices::Slice;
 use crate::server::ctx::testing::{self, TestCtx, proc};
 
 thread_local! {
@@ -279,4 +280,26 @@ fn a_member_that_leaves_on_another_node_takes_no_place_of_those_here_who_then_le
     assert!(!server.collectives.completed(id).unwrap().local.elsewhere, "nobody else is left");
     server.finish(id);
     assert_eq!(server.replies().len(), 3);
+}
+
+#[test]
+fn many_collectives_that_wait_for_one_who_dies_fail_in_slices() {
+    let mut server = Server::new(4);
+    let many = 300;
+    let callers: Vec<Caller> = (0..many).map(|_| server.arrive(0)).collect();
+    server.lose(1);
+    let mut answered = server.replies();
+    let mut slices = 0;
+    while let Some(slice) = server.test.cx.slices.pop_front() {
+        let Slice::Loss(number) = slice else { panic!("{slice:?}") };
+        let before = answered.len();
+        server.collectives.lose_more(&mut server.test.cx, &server.jobs, number);
+        answered.extend(server.replies());
+        assert!(answered.len() > before && answered.len() - before < many / 2);
+        slices += 1;
+    }
+    assert!(slices > 3 && answered.len() == many, "{slices} slices, {} answers", answered.len());
+    assert!(answered.iter().map(|(caller, _)| *caller).eq(callers), "in their order");
+    assert!(answered.iter().all(|(_, status)| *status == Status::ERR_PARTIAL_SUCCESS));
+    assert!(server.collectives.losses.is_empty());
 }

@@ -19,6 +19,10 @@ pub enum Slice {
     Construct(TrackerId),
     /// Data that members give for a group that they came to alone is stored.
     Assembly(u64),
+    /// Collectives go on without a process that has died, or fail.
+    Loss(u64),
+    /// Groups hear of the death of a member.
+    Farewell(u64),
 }
 
 impl Ctx {

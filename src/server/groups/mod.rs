@@ -9,6 +9,7 @@
 //! | `said` | events that members raise in place of requests, on libraries that know none |
 //! | `bringing`, `sharing` | what its members have posted and given: for the other nodes, and for this one |
 //! | `make` | the moment a group comes to be |
+//! | `farewells` | what groups hear of the death of a member |
 //! | `vote` | the one place where decisions of event handlers are counted |
 //! | `election`, `poll` | a leader in place of one that has died: on its node, and on the others |
 //! | `message` | what servers and members tell each other of groups, and the events that carry it |
@@ -41,6 +42,7 @@ mod construct;
 #[cfg(test)]
 mod data_tests;
 mod election;
+mod farewells;
 mod floor;
 mod guests;
 mod invite;
@@ -57,6 +59,7 @@ mod vote;
 
 use bootstrap::{Assembly, Singles};
 use construct::{Answered, Constructs, is_unserved};
+use farewells::Farewells;
 use floor::Floor;
 use invite::{Invitations, Lead};
 use message::Message;
@@ -81,6 +84,7 @@ pub struct Groups {
     singles: Singles,
     invitations: Invitations,
     polls: Polls,
+    farewells: Farewells,
     /// Groups that are made when the data of other nodes is taken in.
     making: NumberMap<u64, Making>,
     /// Groups that processes came to alone, and which are made when what is given for them is stored.
@@ -411,12 +415,14 @@ impl Groups {
     /// A process has died: its groups are told where they want to know, and go on without it.
     pub fn process_gone(&mut self, below: Below<'_>, proc: &Proc) {
         let floor = floor!(self, below);
-        for (id, others) in floor.registry.to_notify(proc) {
-            floor.tell(&id, proc, others, &Message::MemberFailed, (None, None));
-        }
-        floor.registry.member_gone(floor.jobs, proc);
+        self.farewells.begin(floor, proc);
         self.constructs.process_gone(floor, proc);
         self.invitations.process_gone(floor, proc);
+    }
+
+    /// More groups hear of the death of a process.
+    pub fn farewell_slice(&mut self, below: Below<'_>, number: u64) {
+        self.farewells.slice(floor!(self, below), number);
     }
 
     /// A process has said that it is done: it answers no invitation, and leads none.

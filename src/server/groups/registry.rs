@@ -5,6 +5,7 @@
 //! its name. Requests are translated when they arrive, so no other room, and no host, sees a group's name where a
 //! namespace should be. A member that leaves keeps its place, so that the others keep their ranks.
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use crate::collect_small::collect_small;
 use crate::data::{DataArray, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
@@ -174,28 +175,30 @@ impl Registry {
         }
     }
 
-    /// Lists the groups that want to know of the death of a member, each with the others.
-    pub fn to_notify(&self, proc: &Proc) -> Vec<(Nspace, Vec<Proc>)> {
-        let concerned = |id: Nspace| {
-            let group = self.get(&id).filter(|group| group.notify && group.has(proc))?;
-            let others = group.members().into_iter().filter(|other| other != proc).collect();
-            Some((id, others))
-        };
-        self.groups_of(&proc.nspace).into_iter().filter_map(concerned).collect()
+    /// The next group of a namespace by name, and the places in it.
+    pub fn next_of(&self, nspace: &Nspace, after: Option<&Nspace>) -> Option<(Nspace, usize)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let id = self.of_job.get(nspace)?.range::<Nspace, _>((from, Bound::Unbounded)).next()?;
+        Some((id.clone(), self.active.get(id).map_or(0, |group| group.places.len())))
     }
 
-    /// Forgets the groups that had a process which has died as their last member here. In others it keeps its place:
-    /// whoever meets by their names is to hear that it is gone.
-    pub fn member_gone(&mut self, jobs: &Jobs, gone: &Proc) {
+    /// The other members of a group that wants to know of the death of one; none where it does not.
+    pub fn to_notify(&self, id: &Nspace, proc: &Proc) -> Vec<Proc> {
+        let concerned = self.get(id).filter(|group| group.notify && group.has(proc));
+        let others = |group: &Group| group.members().into_iter().filter(|other| other != proc).collect();
+        concerned.map(others).unwrap_or_default()
+    }
+
+    /// Forgets a group that had a process which has died as its last member here. In others it keeps its place: whoever
+    /// meets by their names is to hear that it is gone.
+    pub fn member_gone(&mut self, jobs: &Jobs, id: &Nspace, gone: &Proc) {
         let is_left = |proc: &Proc| {
             let lives = |of: &Proc| jobs.get(&of.nspace).is_some_and(|job| !job.is_gone(of.rank));
             proc != gone && jobs.runs_here(proc) && lives(proc)
         };
-        for id in self.groups_of(&gone.nspace) {
-            let deserted = |group: &Group| group.has(gone) && !group.present.iter().any(is_left);
-            if self.active.get(&id).is_some_and(deserted) {
-                self.disband(&id);
-            }
+        let deserted = |group: &Group| group.has(gone) && !group.present.iter().any(is_left);
+        if self.active.get(id).is_some_and(deserted) {
+            self.disband(id);
         }
     }
 
@@ -388,7 +391,9 @@ mod tests {
         assert!(groups.bind(&a, &b) && groups.bind(&b, &a) && !groups.bind(&a, &c));
         assert_eq!((groups.count_of(&a), groups.count_of(&b)), (1001, 1));
         let others = vec![proc("b", Rank(0))];
-        assert_eq!(groups.to_notify(&proc("a", Rank(0))), [(shared.clone(), others)]);
+        let own = Nspace::new("own7").unwrap();
+        let told = [&shared, &own].map(|id| groups.to_notify(id, &proc("a", Rank(0))));
+        assert_eq!(told, [others, vec![]]);
         assert!(groups.leave(&jobs, &shared, &proc("a", Rank(0))) && groups.get(&shared).is_none());
         assert!(!groups.bind(&a, &b));
         groups.job_over(&jobs, &a);
@@ -404,7 +409,7 @@ mod tests {
         groups.enroll(&jobs, id.clone(), Group::new(members.clone(), None, true));
         let mut test = testing::ctx(NoHost);
         let mut dies = |groups: &mut Registry, of: &Proc| {
-            groups.member_gone(&jobs, of);
+            groups.member_gone(&jobs, &id, of);
             jobs.deregister_client(&mut test.cx, of);
         };
         dies(&mut groups, &members[0]);

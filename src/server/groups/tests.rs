@@ -340,3 +340,27 @@ fn a_process_waits_alone_for_so_many_groups() {
     assert_eq!(server.test.replies().len(), MAX_OPEN + 1);
     assert!(server.groups.singles.is_empty());
 }
+
+#[test]
+fn many_groups_hear_of_the_death_of_a_member_in_slices() {
+    let mut server = Server::new(&[Status::GROUP_MEMBER_FAILED]);
+    let many = 1000;
+    for number in 0..many {
+        let members = vec![proc("job", 0), proc("job", 1)];
+        let made = registry::Group::new(members, None, true);
+        server.groups.registry.enroll(&server.jobs, Nspace::new(format!("g{number}")).unwrap(), made);
+    }
+    server.dies(0);
+    let mut told = server.told().len();
+    let mut slices = 0;
+    while let Some(slice) = server.test.cx.slices.pop_front() {
+        let Slice::Farewell(number) = slice else { panic!("{slice:?}") };
+        let below = Below { cx: &mut server.test.cx, jobs: &mut server.jobs, collectives: &mut server.collectives };
+        server.groups.farewell_slice(below, number);
+        let more = server.told();
+        assert!(!more.is_empty() && more.len() < many / 2 && more.iter().all(|(_, to)| *to == [proc("job", 1)]));
+        told += more.len();
+        slices += 1;
+    }
+    assert!(slices > 3 && told == many, "{slices} slices tell {told}");
+}

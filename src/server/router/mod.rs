@@ -228,6 +228,8 @@ impl Router {
         match slice {
             Slice::Construct(id) => self.groups.construct_slice(below!(self), id),
             Slice::Assembly(number) => self.groups.assembly_slice(below!(self), number),
+            Slice::Farewell(number) => self.groups.farewell_slice(below!(self), number),
+            Slice::Loss(number) => self.collectives.lose_more(&mut self.cx, &self.jobs, number),
             Slice::Gets => self.gets.slice(&mut self.cx, &self.jobs),
             Slice::Commit(number) => self.commits.slice(&mut self.cx, &mut self.jobs, number),
             Slice::Absorption(number) => {

@@ -28,6 +28,9 @@ pub const LARGE: usize = 64 << 10;
 /// Threads that work at commits at a time.
 const MAX_WORKERS: usize = 2;
 
+/// Times that a commit is composed anew by a thread, after which it is stored at once.
+const MOST_OVERTAKEN: u32 = 8;
+
 /// Entries that are made known in one slice.
 const SLICE: usize = 512;
 
@@ -50,6 +53,8 @@ struct Commit {
     stage: Stage,
     /// True where its peer is gone.
     is_over: bool,
+    /// Number of times that it was overtaken by another change of the process's records.
+    overtaken: u32,
     /// Charge for what is composed.
     _charge: Charge,
 }
@@ -96,7 +101,10 @@ impl Commits {
         self.last += 1;
         let number = self.last;
         let drafted = store.draft(proc.rank, entries);
-        self.under_way.insert(number, Commit { caller, proc, stage: Stage::Composed, is_over: false, _charge: charge });
+        self.under_way.insert(
+            number,
+            Commit { caller, proc, stage: Stage::Composed, is_over: false, overtaken: 0, _charge: charge },
+        );
         self.by_peer.insert(caller.peer, number);
         match drafted {
             Ok(draft) => self.work(cx, jobs, number, draft),
@@ -155,7 +163,9 @@ impl Commits {
         if let Some((next, waiting)) = self.waiting.pop_front() {
             self.work(cx, jobs, next, waiting);
         }
-        let Some(Commit { caller, proc, stage, is_over, .. }) = self.under_way.get_mut(&number) else { return };
+        let Some(Commit { caller, proc, stage, is_over, overtaken, .. }) = self.under_way.get_mut(&number) else {
+            return;
+        };
         let peer = caller.peer;
         cx.counts_for = Some(peer);
         let Some(store) = jobs.store_mut(&proc.nspace).filter(|store| store.is_own(&draft)) else {
@@ -183,6 +193,16 @@ impl Commits {
                     self.fail(cx, jobs, number, &e, entries);
                 }
             },
+            Stage::Written if *overtaken < MOST_OVERTAKEN && !store.is_up_to_date(&draft) => {
+                *overtaken += 1;
+                *stage = Stage::Composed;
+                let rank = draft.rank();
+                let entries = store.give_up(*draft);
+                match store.draft(rank, entries) {
+                    Ok(draft) => self.work(cx, jobs, number, draft),
+                    Err((e, entries)) => self.fail(cx, jobs, number, &e, entries),
+                }
+            }
             Stage::Written => match store.finish(*draft) {
                 Ok(entries) => {
                     *stage = Stage::Published(entries.into_iter());
@@ -365,6 +385,8 @@ mod tests {
         bench.step();
         bench.jobs.commit(&mut bench.test.cx, proc("job", 0), entries(2000, 9)).unwrap();
         bench.step();
+        assert_eq!(bench.get(0, 0), Some(9u32.into()), "a thread composes it");
+        (0..2).for_each(|_| bench.step());
         assert_eq!((bench.get(0, 0), bench.get(0, 1500)), (Some(7u32.into()), Some(9u32.into())));
     }
 
@@ -409,7 +431,8 @@ mod tests {
             bench.begin(1000);
         }
         assert_eq!((bench.commits.workers, bench.commits.waiting.len()), (MAX_WORKERS, 2));
-        (0..8).for_each(|_| bench.step());
+        // Each overtakes those that are composed by then.
+        (0..20).for_each(|_| bench.step());
         while bench.slice() {}
         assert_eq!((bench.commits.workers, bench.commits.under_way.len()), (0, 0));
     }

@@ -75,6 +75,7 @@ mod jobs;
 mod load;
 mod mailbox;
 mod monitors;
+mod moves;
 mod program;
 #[cfg(feature = "client")]
 mod program_door;

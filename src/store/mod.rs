@@ -38,6 +38,7 @@ mod ids;
 mod info;
 mod ingest;
 mod modex;
+mod moving;
 #[cfg(feature = "named-segments")]
 pub mod named;
 mod outbound;
@@ -57,6 +58,7 @@ pub use ids::{Have, ReaderId, SegmentId, Want};
 pub use ingest::{Contradiction, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};
 pub use modex::heap::Gone;
 pub use modex::reader_pages::{Misuse, ReaderPageHandle};
+pub use moving::{Move, NextMove};
 pub use outbound::Departure;
 pub use read::{
     Directives, Guard, InfoLevel, JobReader, JobValues, Lasting, Origin, Question, RawValue, ReaderPage, ValueRef,

@@ -1,8 +1,9 @@
 //! The one writer of a job's segments.
 //!
 //! Data that is written before it is published has a file of its own ([`drafts`]), and so has what leaves the node
-//! ([`outbound`]).
+//! ([`outbound`]), and what moves to new segments ([`moves`]).
 mod drafts;
+mod moves;
 mod outbound;
 
 use std::collections::BTreeSet;
@@ -88,6 +89,10 @@ pub struct JobWriter {
     unsent: Unsent,
     /// Drafts and batches that are under way.
     drafts: usize,
+    /// The batches among them.
+    batches: usize,
+    /// True if records move a little at a time, by [`JobWriter::next_move`] alone.
+    moves_by_steps: bool,
     departures: Departures,
     /// Large sets of segments that nobody needs any more.
     gone: Gone,
@@ -144,6 +149,8 @@ impl JobWriter {
             is_marked_alone: false,
             unsent: Unsent::default(),
             drafts: 0,
+            batches: 0,
+            moves_by_steps: false,
             departures: Departures::default(),
             gone: Gone::default(),
         };
@@ -325,14 +332,14 @@ impl JobWriter {
             let replaced = self.hidden.publish(hidden);
             for block in replaced {
                 if let Some(block) = self.departures.hold(block) {
-                    self.hidden.set.discard(block);
+                    self.hidden.discard_block(block);
                 }
             }
         }
         if let Some(seen) = seen {
             let replaced = self.visible.publish(seen);
             let ended = self.words().end_epoch().map_err(ReadError::from)?;
-            replaced.into_iter().for_each(|block| self.visible.set.retire(block, ended));
+            replaced.into_iter().for_each(|block| self.visible.retire(block, ended));
         }
         Ok(())
     }
@@ -345,7 +352,7 @@ impl JobWriter {
     /// Frees what can be freed. Where more is scattered than is alive, the records move to a new set of segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
         self.gone.clear();
-        if self.drafts > 0 {
+        if self.drafts > 0 || self.moves_by_steps {
             if self.visible.set.is_worth_a_scan() {
                 self.scan();
             }
@@ -405,7 +412,7 @@ impl JobWriter {
         if have.info < self.generation {
             wanted.push((SegmentId::Info(self.generation), self.info.fd.as_fd()));
         }
-        let newer = self.visible.set.segments.iter().filter(|segment| segment.number > have.modex);
+        let newer = self.visible.segments().filter(|segment| segment.number > have.modex);
         wanted.extend(newer.map(|segment| (SegmentId::Modex(segment.number), segment.memory.fd.as_fd())));
         wanted
     }
@@ -495,8 +502,8 @@ impl JobWriter {
     pub fn stats(&self) -> Stats {
         let waiting = self.waiting.iter().map(|waiting| waiting.set.bytes()).sum::<u64>();
         Stats {
-            bytes: self.job.len() + self.info.len() + self.visible.set.bytes() + self.hidden.set.bytes() + waiting,
-            segments: self.visible.set.segments.len(),
+            bytes: self.job.len() + self.info.len() + self.visible.bytes() + self.hidden.bytes() + waiting,
+            segments: self.visible.segments().count(),
             live: self.visible.set.live(),
             retired: self.visible.set.held(),
             set_aside: self.visible.set.set_aside(),

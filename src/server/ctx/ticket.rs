@@ -8,7 +8,7 @@ use crate::account::Charge;
 use crate::data::{Nspace, Proc, Status};
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
-use crate::store::{Draft, WriteError};
+use crate::store::{Draft, Move, WriteError};
 
 /// A file's size, and when it was read and written last, in nanoseconds.
 pub type FileState = [i128; 3];
@@ -50,6 +50,8 @@ pub enum Ticket {
     Query(u64, Result<Infos, Status>),
     /// A thread has taken a step of a large commit.
     Draft(u64, Box<Draft>, Result<(), WriteError>),
+    /// A thread has taken a step of records that move.
+    Move(u64, Box<Move>, Result<(), WriteError>),
     /// A thread has looked at the file of a monitor: its peer, its number, and the file's state where there is one.
     FileSeen(PeerId, u64, Option<FileState>),
     /// The host has registered event codes, or no longer watches for some.

@@ -4,6 +4,7 @@
 //! visible here), and which keys could not be stored: a look-up of one fails instead of waiting.
 mod departing;
 mod inbound;
+mod moving;
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
@@ -90,7 +91,8 @@ impl JobStore {
     /// Makes the job's segments from what the host says at registration.
     pub fn create(nspace: &Nspace, info: JobInfo, limits: &Limits) -> Result<Self, JobStoreError> {
         let size = known_size(&info);
-        let writer = JobWriter::create(nspace, info, limits)?;
+        let mut writer = JobWriter::create(nspace, info, limits)?;
+        writer.move_by_steps();
         Ok(JobStore {
             writer,
             size,
@@ -223,6 +225,11 @@ impl JobStore {
         self.writer.reserve(draft)
     }
 
+    /// Returns whether a draft may be published as it is.
+    pub fn is_up_to_date(&self, draft: &Draft) -> bool {
+        self.writer.is_up_to_date(draft)
+    }
+
     /// Publishes a draft that is written, and returns its entries, which are still to be [noted](Self::stored).
     pub fn finish(&mut self, draft: Draft) -> Result<Vec<Posted>, (WriteError, Vec<Posted>)> {
         let rank = draft.rank();
@@ -344,10 +351,10 @@ impl JobStore {
         self.writer.reader_gone(page);
     }
 
-    /// Returns whether a commit has come upon a reader that lies about what it holds, or holds back too much, or has left
-    /// large segments that nobody needs.
+    /// Returns whether a commit has come upon a reader that lies about what it holds, or holds back too much, has left large
+    /// segments that nobody needs, or memory that is scattered.
     pub fn is_to_reclaim(&self) -> bool {
-        self.writer.has_misused() || self.writer.has_gone()
+        self.writer.has_misused() || self.writer.has_gone() || self.writer.is_to_move()
     }
 
     /// Takes large segments that nobody needs any more.

@@ -68,15 +68,10 @@ impl Router {
     /// Frees memory of a job that no reader holds, names readers that hold back too much, and cuts those off that lie
     /// about it.
     pub(in crate::server) fn reclaim(&mut self, nspace: &Nspace) {
-        let before = self.jobs.take_gone(nspace);
+        self.unmap(nspace);
         let misused = self.jobs.reclaim(nspace);
-        for gone in [before, self.jobs.take_gone(nspace)].into_iter().filter(|gone| !gone.is_empty()) {
-            // It takes long: by a thread, where there is one.
-            let _ = self.cx.offload_for(Vec::new(), "unmap", move || {
-                drop(gone);
-                Ticket::Ignored
-            });
-        }
+        self.unmap(nspace);
+        self.moves.begin(&mut self.cx, &self.jobs, nspace);
         for (proc, misuse) in misused {
             match misuse {
                 Misuse::HoldsBack { bytes } => {
@@ -91,6 +86,17 @@ impl Router {
                     }
                 }
             }
+        }
+    }
+
+    /// Gives large segments of a job back that nobody needs. It takes long: by a thread, where there is one.
+    pub(in crate::server) fn unmap(&mut self, nspace: &Nspace) {
+        let gone = self.jobs.take_gone(nspace);
+        if !gone.is_empty() {
+            let _ = self.cx.offload_for(Vec::new(), "unmap", move || {
+                drop(gone);
+                Ticket::Ignored
+            });
         }
     }
 

@@ -38,6 +38,7 @@ use crate::server::iof::local_output::LocalOutput;
 use crate::server::iof::output::{Outputs, PullRequest};
 use crate::server::jobs::Jobs;
 use crate::server::monitors::{MonitorRequest, Monitors};
+use crate::server::moves::Moves;
 use crate::server::program::Program;
 use crate::server::psets::ProcessSets;
 use crate::server::query::Queries;
@@ -74,6 +75,7 @@ pub(in crate::server) struct Router {
     pub(in crate::server) admission: Admission,
     pub(in crate::server) environments: ForkEnvironments,
     pub(in crate::server) commits: Commits,
+    pub(in crate::server) moves: Moves,
     pub(in crate::server) absorptions: Absorptions,
     pub(in crate::server) collectives: Collectives,
     pub(in crate::server) fences: Fences,
@@ -103,6 +105,7 @@ impl Router {
             admission: Admission::default(),
             environments,
             commits: Commits::default(),
+            moves: Moves::default(),
             absorptions: Absorptions::default(),
             collectives: Collectives::default(),
             fences: Fences::default(),
@@ -156,6 +159,9 @@ impl Router {
             Ticket::Draft(number, draft, result) => {
                 self.commits.stepped(&mut self.cx, &mut self.jobs, number, draft, result);
             }
+            Ticket::Move(number, ranks, result) => {
+                self.moves.stepped(&mut self.cx, &mut self.jobs, number, ranks, result);
+            }
             Ticket::Query(number, result) => self.query_answered(number, result),
             Ticket::FileSeen(peer, number, seen) => self.monitors.file_seen(&mut self.cx, (peer, number), seen),
             Ticket::EventCodes(result) => self.events.host_watches(&mut self.cx, result),
@@ -200,6 +206,7 @@ impl Router {
                 Effect::Collective => self.collective_step(),
                 Effect::TrackerOver(id) => self.groups.tracker_over(below!(self), id),
                 Effect::Reclaim(nspace) => self.reclaim(&nspace),
+                Effect::Unmap(nspace) => self.unmap(&nspace),
                 Effect::Spawned { parent, child } => {
                     // A parent that is gone has nothing to share.
                     if self.jobs.get(&parent).is_some() {
@@ -228,6 +235,7 @@ impl Router {
         match slice {
             Slice::Construct(id) => self.groups.construct_slice(below!(self), id),
             Slice::Assembly(number) => self.groups.assembly_slice(below!(self), number),
+            Slice::Move(number) => self.moves.slice(&mut self.cx, &mut self.jobs, number),
             Slice::Farewell(number) => self.groups.farewell_slice(below!(self), number),
             Slice::Loss(number) => self.collectives.lose_more(&mut self.cx, &self.jobs, number),
             Slice::Gets => self.gets.slice(&mut self.cx, &self.jobs),

@@ -316,6 +316,11 @@ impl SegmentSet {
         Some(self.segment(at.segment)?.memory.mapping.words_mut())
     }
 
+    /// Returns whether a block lies in one of these segments.
+    pub(super) fn has(&self, block: Block) -> bool {
+        self.segment(block.at.segment).is_some()
+    }
+
     /// A segment by its number.
     pub(super) fn segment(&self, number: u32) -> Option<&DataSegment> {
         let at = self.segments.binary_search_by_key(&number, |segment| segment.number).ok()?;

@@ -246,6 +246,26 @@ impl dyn Records + '_ {
         }
     }
 
+    /// Composes one record of all that a rank has. `None` where it has nothing.
+    pub(in crate::store) fn whole(&self, rank: Rank) -> Result<Option<Next>, WriteError> {
+        let parts = self.parts(rank)?;
+        let Some(first) = parts.first() else { return Ok(None) };
+        let stored = self.stored(rank, chain::LONGEST)?;
+        Ok(Some(Next {
+            record: Some(record::build_on(rank.0, stored.iter().map(Stored::item), None)),
+            base: None,
+            before: Some((first.at, first.version)),
+            replaced: parts.iter().map(|part| Block::of(part.at, part.words)).collect(),
+        }))
+    }
+
+    /// The segments that a rank's records lie in, and the bytes of these.
+    pub(in crate::store) fn places(&self, rank: Rank) -> Result<(impl Iterator<Item = u32> + use<>, usize), ReadError> {
+        let parts = self.parts(rank)?;
+        let bytes = parts.iter().map(|part| part.words * 8).sum();
+        Ok((parts.into_iter().map(|part| part.at.segment), bytes))
+    }
+
     /// The number of a rank's records up to the last one that has a key.
     fn last_with(&self, rank: Rank, key: &Key) -> Result<usize, ReadError> {
         let query = HashedKey::new(key.as_bytes());
@@ -300,7 +320,7 @@ pub(in crate::store) struct Next {
     /// The records that went into the new one.
     pub(super) replaced: Vec<Block>,
     /// The newest record so far, and its version.
-    pub(super) before: Option<(Reference, u64)>,
+    pub(in crate::store) before: Option<(Reference, u64)>,
 }
 
 /// A record of a rank.

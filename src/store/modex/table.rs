@@ -10,7 +10,7 @@ use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::record;
 use instanton_layout::words::{RawWords, RawWordsMut};
 
-use super::heap::{Block, Maker, SegmentSet, Unwritten};
+use super::heap::{Block, DataSegment, Maker, SegmentSet, Unwritten};
 use super::records::{Changes, Next, Records, Snapshot, Stored};
 use crate::data::{Key, Rank, Scope, Value};
 use crate::store::budget::Budget;
@@ -23,11 +23,45 @@ const FROZEN: u32 = u32::MAX;
 
 /// Records by rank.
 pub(in crate::store) struct Table {
+    /// Segments that blocks are cut off.
     pub(in crate::store) set: SegmentSet,
+    /// Older ones, while records move from them to those.
+    old: Option<Old>,
     /// Words with the directory of the rank table: the job segment, or what nobody else sees.
     directory: Arc<Mapping>,
     maker: Maker,
 }
+
+/// Segments that records move from. Nothing is written to them but references in pages of the rank table.
+struct Old {
+    set: SegmentSet,
+    /// The newest version of a record when the move began.
+    newest: u64,
+    /// The next rank to be looked at, and whether one before it was found in old segments.
+    rank: u32,
+    has_found: bool,
+    /// True if no draft was under way when that look began: none has blocks in old segments.
+    is_sure: bool,
+    /// True if nothing was found, and a draft may still have blocks in them.
+    waits: bool,
+}
+
+/// Ranks with records in old segments.
+pub(in crate::store) enum Found {
+    Ranks(Vec<Rank>),
+    /// None among those that were looked at.
+    More,
+    /// None, but a draft that was under way may have published some since.
+    Unsure,
+    /// None at all.
+    Nothing,
+}
+
+/// A page of the rank table by its number, and its new place.
+pub(in crate::store) type NewPage = (usize, Reference);
+
+/// Ranks that are looked at in one step.
+const LOOKED_AT: u32 = 2048;
 
 /// A commit that is written and not yet published.
 pub(in crate::store) struct Prepared {
@@ -48,7 +82,7 @@ pub(in crate::store) struct Prepared {
 
 impl Records for Table {
     fn words(&self, segment: u32) -> Option<RawWords<'_>> {
-        Some(self.set.segment(segment)?.memory.mapping.words())
+        Some(self.segment(segment)?.memory.mapping.words())
     }
 
     fn directory(&self) -> JobWords<RawWords<'_>> {
@@ -60,7 +94,148 @@ impl Table {
     /// No records, for the job with that number.
     pub(in crate::store) fn new(job: u64, label: Label, directory: Arc<Mapping>, budget: &Budget) -> Self {
         let maker = Maker { job, label, budget: budget.clone(), last_number: 0, last_version: 0 };
-        Self { set: SegmentSet::default(), directory, maker }
+        Self { set: SegmentSet::default(), old: None, directory, maker }
+    }
+
+    fn segment(&self, number: u32) -> Option<&DataSegment> {
+        self.set.segment(number).or_else(|| self.old.as_ref()?.set.segment(number))
+    }
+
+    /// All segments that records lie in, by number.
+    pub(in crate::store) fn segments(&self) -> impl Iterator<Item = &DataSegment> {
+        self.old.iter().flat_map(|old| &old.set.segments).chain(&self.set.segments)
+    }
+
+    /// Bytes of all segments.
+    pub(in crate::store) fn bytes(&self) -> u64 {
+        self.segments().map(|segment| segment.memory.len()).sum()
+    }
+
+    fn words_mut(&self, at: Reference) -> Option<RawWordsMut<'_>> {
+        Some(self.segment(at.segment)?.memory.mapping.words_mut())
+    }
+
+    /// Takes a block out of use that nothing published refers to since `epoch` ended. In old segments nothing is used
+    /// again.
+    pub(in crate::store) fn retire(&mut self, block: Block, epoch: u64) {
+        if self.set.has(block) {
+            self.set.retire(block, epoch);
+        }
+    }
+
+    /// Takes back a block that no reader is led to.
+    pub(in crate::store) fn discard_block(&mut self, block: Block) {
+        if self.set.has(block) {
+            self.set.discard(block);
+        }
+    }
+
+    /// Has a move wait for the end of all drafts.
+    pub(in crate::store) fn wait(&mut self, waits: bool) {
+        self.old.iter_mut().for_each(|old| old.waits = waits);
+    }
+
+    /// Returns whether a move waits for the end of all drafts.
+    pub(in crate::store) fn waits(&self) -> bool {
+        self.old.as_ref().is_some_and(|old| old.waits)
+    }
+
+    /// Returns whether records move to new segments.
+    pub(in crate::store) fn is_moving(&self) -> bool {
+        self.old.is_some()
+    }
+
+    /// Begins to move records, if they are scattered and there is room for a second copy. `newest` is the newest version of
+    /// a record that readers know.
+    pub(in crate::store) fn begin_move(&mut self, newest: u64) -> bool {
+        let begins = self.set.is_scattered() && self.maker.budget.left() >= self.set.live();
+        if begins {
+            self.old = Some(Old {
+                set: std::mem::take(&mut self.set),
+                newest,
+                rank: 0,
+                has_found: false,
+                is_sure: false,
+                waits: false,
+            });
+        }
+        begins
+    }
+
+    /// Looks for ranks with records in old segments, up to so many bytes, and copies pages of the rank table that lie there.
+    /// The pages are still to be [published](Self::publish_pages). A look from the first rank to the last is sure of what it
+    /// finds where no draft was under way when it began.
+    ///
+    /// # Errors
+    /// [`WriteError`] when records cannot be read, or there is no room for a page.
+    pub(in crate::store) fn find_old(
+        &mut self,
+        most: usize,
+        has_drafts: bool,
+    ) -> Result<(Found, Vec<NewPage>), WriteError> {
+        let Some(old) = &mut self.old else { return Ok((Found::Nothing, Vec::new())) };
+        if old.rank == 0 {
+            old.is_sure = !has_drafts;
+        }
+        let (begin, last_old) = (old.rank, old.set.segments.last().map_or(0, |segment| segment.number));
+        let (mut found, mut pages, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let (mut rank, ranks) = (begin, self.job().ranks());
+        while rank < ranks && rank - begin < LOOKED_AT && bytes < most {
+            let index = job::page_of(rank);
+            let Some(page) = self.job().page(index) else {
+                rank = ((index + 1) * job::PAGE) as u32;
+                continue;
+            };
+            let is_new = |(of, _): &NewPage| *of == index;
+            if page.segment <= last_old && !pages.iter().any(is_new) {
+                pages.push((index, self.copy_page(index, page)?));
+            }
+            let (mut segments, of_rank) = self.records().places(Rank(rank))?;
+            if segments.any(|segment| segment <= last_old) {
+                bytes += of_rank;
+                found.push(Rank(rank));
+            }
+            rank += 1;
+        }
+        let Some(old) = &mut self.old else { return Ok((Found::Nothing, pages)) };
+        old.rank = rank;
+        old.has_found |= !found.is_empty() || !pages.is_empty();
+        let found = match rank < ranks {
+            _ if !found.is_empty() => Found::Ranks(found),
+            true => Found::More,
+            false => {
+                old.rank = 0;
+                match std::mem::take(&mut old.has_found) {
+                    true => Found::More,
+                    false if old.is_sure => Found::Nothing,
+                    false => Found::Unsure,
+                }
+            }
+        };
+        Ok((found, pages))
+    }
+
+    /// Copies a page of the rank table.
+    fn copy_page(&mut self, index: usize, page: Reference) -> Result<Reference, WriteError> {
+        let new = self.set.table_page(&mut self.maker)?.at;
+        let damaged = || ReadError::from(Malformed::Owner);
+        let from = self.words_mut(page).ok_or_else(damaged)?.reader();
+        let to = self.words_mut(new).ok_or_else(damaged)?;
+        for rank in (index * job::PAGE) as u32..((index + 1) * job::PAGE) as u32 {
+            job::publish(&to, new, rank, job::record(&from, page, rank));
+        }
+        Ok(new)
+    }
+
+    /// Leads readers to pages whose segments they know.
+    pub(in crate::store) fn publish_pages(&mut self, pages: Vec<NewPage>) {
+        pages.into_iter().for_each(|(index, at)| self.job().publish_page(index, at));
+    }
+
+    /// Ends a move: nothing refers to the old segments any more. Returns them, with the newest version of a record when
+    /// it began.
+    pub(in crate::store) fn end_move(&mut self) -> Option<(SegmentSet, u64)> {
+        self.old.take().map(|old| (old.set, old.newest))
     }
 
     /// The version of the newest record.
@@ -88,7 +263,7 @@ impl Table {
     /// # Errors
     /// [`WriteError`] when there is no memory for the directory.
     pub(in crate::store) fn snapshot(&self) -> Result<Snapshot, WriteError> {
-        let segments = self.set.segments.iter().map(|of| (of.number, of.memory.mapping.clone())).collect();
+        let segments = self.segments().map(|of| (of.number, of.memory.mapping.clone())).collect();
         // A later one may lead to segments that are not among these.
         let directory = self.directory.copy().map_err(|error| WriteError::Memory(Box::new(error)))?;
         Ok(Snapshot { segments, directory })
@@ -107,7 +282,7 @@ impl Table {
         for (at, index) in indices.into_iter().enumerate() {
             let Some(page) = self.job().page(index) else { continue };
             let place = Reference { segment: FROZEN, word: (at * job::PAGE) as u32 };
-            let from = self.set.words(page).ok_or(ReadError::from(Malformed::Owner))?.reader();
+            let from = self.words_mut(page).ok_or(ReadError::from(Malformed::Owner))?.reader();
             for rank in (index * job::PAGE) as u32..((index + 1) * job::PAGE) as u32 {
                 job::publish(&words, place, rank, job::record(&from, page, rank));
             }
@@ -185,12 +360,12 @@ impl Table {
         let index = job::page_of(rank.0);
         let known = self.job().page(index);
         let at = known.or(page.map(|block| block.at)).expect("a page was prepared if there was none");
-        let words = self.set.words(at).expect("pages lie in segments of the set");
+        let words = self.words_mut(at).expect("pages lie in segments of the table");
         job::publish(&words, at, rank.0, head);
         match known {
             None => self.job().publish_page(index, at),
             // Another rank has brought one meanwhile.
-            Some(_) => page.into_iter().for_each(|block| self.set.discard_table_page(block)),
+            Some(_) => page.into_iter().for_each(|block| self.discard_page(block)),
         }
         replaced
     }
@@ -198,7 +373,7 @@ impl Table {
     /// Leads nobody to a rank's records any more. Their blocks are kept: this takes no memory, and asks for none.
     pub(in crate::store) fn withdraw(&mut self, rank: Rank) {
         if let Some(at) = self.job().page(job::page_of(rank.0))
-            && let Some(words) = self.set.words(at)
+            && let Some(words) = self.words_mut(at)
         {
             job::publish(&words, at, rank.0, None);
         }
@@ -206,8 +381,14 @@ impl Table {
 
     /// Takes back what was prepared.
     pub(in crate::store) fn discard(&mut self, prepared: Prepared) {
-        prepared.new.into_iter().for_each(|block| self.set.discard(block));
-        prepared.page.into_iter().for_each(|block| self.set.discard_table_page(block));
+        prepared.new.into_iter().for_each(|block| self.discard_block(block));
+        prepared.page.into_iter().for_each(|block| self.discard_page(block));
+    }
+
+    fn discard_page(&mut self, block: Block) {
+        if self.set.has(block) {
+            self.set.discard_table_page(block);
+        }
     }
 
     /// Writes all records to segments of their own, one for each rank, and pages that refer to them; `None` where there

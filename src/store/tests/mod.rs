@@ -13,6 +13,7 @@ mod concurrent;
 mod corrupt;
 mod departures;
 mod limits;
+mod moves;
 pub(super) mod odd_jobs;
 mod placement;
 mod read_back;

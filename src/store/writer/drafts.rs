@@ -58,14 +58,19 @@ impl JobWriter {
         Ok(())
     }
 
+    /// Returns whether the rank's records are still those that a draft was composed for.
+    pub fn is_up_to_date(&self, draft: &Draft) -> bool {
+        let is_current = |table: &Table, side: &Side| side.prepared.iter().all(|of| table.is_up_to_date(of));
+        is_current(&self.visible, &draft.visible) && is_current(&self.hidden, &draft.hidden)
+    }
+
     /// Publishes a draft, and returns its entries. Nothing where the rank's records have changed since it was begun:
     /// then it is given up, and its entries are to be stored anew.
     ///
     /// # Errors
     /// [`WriteError`]
     pub fn finish(&mut self, mut draft: Draft) -> Result<Vec<Posted>, (WriteError, Vec<Posted>)> {
-        let is_current = |table: &Table, side: &Side| side.prepared.iter().all(|of| table.is_up_to_date(of));
-        if !is_current(&self.visible, &draft.visible) || !is_current(&self.hidden, &draft.hidden) {
+        if !self.is_up_to_date(&draft) {
             let rank = draft.rank;
             let entries = self.give_up(draft);
             return match self.update(rank, &entries) {
@@ -99,6 +104,7 @@ impl JobWriter {
     pub fn batch(&mut self) -> Result<Batch, WriteError> {
         self.make_way()?;
         self.drafts += 1;
+        self.batches += 1;
         Ok(Batch { job: self.reader.job_id(), parts: VecDeque::new(), pages: BTreeSet::new() })
     }
 
@@ -149,6 +155,7 @@ impl JobWriter {
     /// Ends a batch. Nobody has seen what is not published by then, and nobody will.
     pub fn end_batch(&mut self, batch: Batch) {
         self.drafts -= 1;
+        self.batches -= 1;
         batch.parts.into_iter().filter_map(|part| part.prepared).for_each(|prepared| self.visible.discard(prepared));
     }
 }

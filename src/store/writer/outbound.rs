@@ -42,7 +42,7 @@ impl JobWriter {
 
     /// Ends a departure. What it took is new again where it was not read.
     pub fn end_departure(&mut self, departure: Departure, was_read: bool) {
-        self.departures.end(departure.number).into_iter().for_each(|block| self.hidden.set.discard(block));
+        self.departures.end(departure.number).into_iter().for_each(|block| self.hidden.discard_block(block));
         if departure.takes && !was_read {
             departure.ranks.into_iter().for_each(|of| self.unsent.put_back(of.rank, of.changed));
         }

@@ -525,6 +525,26 @@ mod tests {
     }
 
     #[test]
+    fn a_meeting_that_is_answered_goes_on_until_its_caller_has_the_answer() {
+        let (socket, _server) = UnixStream::pair().unwrap();
+        let link = Link::new(Way::Socket(Arc::new(socket))).unwrap();
+        let answers = || {
+            let answer = Answer { reply: Reply::Done(Status::SUCCESS), descriptors: Vec::new() };
+            link.end_of_meeting(&mut lock(&link.outbox), Ok(answer));
+        };
+        link.meet("a fence", &mut frame::meet(7, false)).unwrap();
+        answers();
+        // Another thread looks whether it can begin one.
+        assert!(!link.settle_meeting(7));
+        assert!(matches!(link.met(), Some(Ok(Some(_)))));
+        link.end_meeting();
+        link.meet("a fence", &mut frame::meet(7, false)).unwrap();
+        assert!(link.give_up_meeting(7).is_none() && !link.settle_meeting(7));
+        answers();
+        assert!(link.settle_meeting(7) && !link.settle_meeting(7));
+    }
+
+    #[test]
     fn a_task_that_comes_with_the_word_to_stop_does_not_hide_it() {
         let link = Arc::new(Link::new(Way::None).unwrap());
         {

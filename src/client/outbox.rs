@@ -48,6 +48,8 @@ pub(super) enum Meeting {
         /// Count of releases that its caller saw when it began.
         seen: u32,
     },
+    /// Answered when its caller had given up.
+    Over,
 }
 
 impl Meeting {

@@ -69,7 +69,7 @@ impl Link {
         let mut outbox = lock(&self.outbox);
         let is_over = match outbox.meeting {
             Meeting::GivenUp { seen, .. } => seen != releases,
-            Meeting::Answered(_) => true,
+            Meeting::Over => true,
             _ => false,
         };
         if is_over {
@@ -91,10 +91,9 @@ impl Link {
 
     /// The answer to the meeting has come, be it that somebody waits for it or not any more.
     pub(super) fn end_of_meeting(&self, outbox: &mut Outbox, answer: Result<Answer, Error>) {
-        let answer = answer.map(Box::new);
         match outbox.meeting {
-            Meeting::UnderWay(_) => self.answer_meeting(outbox, answer),
-            _ => outbox.meeting = Meeting::Answered(answer),
+            Meeting::UnderWay(_) => self.answer_meeting(outbox, answer.map(Box::new)),
+            _ => outbox.meeting = Meeting::Over,
         }
     }
 

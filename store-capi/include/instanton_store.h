@@ -22,7 +22,7 @@ typedef struct instanton_view_t instanton_view_t;
 typedef struct instanton_guard_t instanton_guard_t;
 
 /* The version of this header: the library refuses what it does not know. */
-#define INSTANTON_STORE_VERSION 0x00010001
+#define INSTANTON_STORE_VERSION 0x00010002
 /* It is done. */
 #define INSTANTON_SUCCESS 0
 /* The value is being replaced, or cannot be held in place any more: ask again, or copy it. */
@@ -69,6 +69,10 @@ typedef struct instanton_guard_t instanton_guard_t;
 /* Form of a value that is only given out: in no form that C can read in place; instanton_view_get copies
  * it. */
 #define INSTANTON_ARCHIVE 4
+/* Form of a value that is only taken: `bytes` leads to a struct pmix_value of any type but
+ * PMIX_PROC_CPUSET and PMIX_TOPO, which are objects of hwloc; it is copied with all that it points to.
+ * `type`, `bits` and `length` are not looked at. */
+#define INSTANTON_PMIX_VALUE 5
 /* Of the job. */
 #define INSTANTON_LEVEL_JOB 0
 /* Of a session, by number. */

@@ -3,18 +3,13 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use instanton::data::{Coord, DataType, Info, Proc, Status, Text, Value};
+use instanton::data::{DataType, Status, Value};
 use instanton::store::RawValue;
 use libc::c_void;
 
 use crate::boundary::{Code, fail};
+use crate::layout::{InC, VALUE};
 
-/// Bytes of a `pmix_value_t`, and where its union begins.
-const VALUE: usize = 32;
-const DATA: usize = 8;
-/// `PMIX_MAX_NSLEN`, `PMIX_MAX_KEYLEN` and a NUL each.
-const NSPACE: usize = 256;
-const KEY: usize = 512;
 /// Everything begins where any of it may.
 const ALIGNMENT: usize = 16;
 
@@ -51,7 +46,7 @@ impl Drop for Block {
 }
 
 /// A value in the making: its size is counted first, with nowhere to write.
-struct Writer {
+pub struct Writer {
     base: *mut u8,
     len: usize,
 }
@@ -64,24 +59,24 @@ impl Writer {
         at
     }
 
-    fn bytes(&self, at: usize, bytes: &[u8]) {
+    pub fn bytes(&self, at: usize, bytes: &[u8]) {
         if !self.base.is_null() {
             // SAFETY: the same calls have counted the memory before, and taken it with room for all of them.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.add(at), bytes.len()) };
         }
     }
 
-    fn word(&self, at: usize, word: u64) {
+    pub fn word(&self, at: usize, word: u64) {
         self.bytes(at, &word.to_le_bytes());
     }
 
     /// The address of what lies there.
-    fn address(&self, at: usize) -> u64 {
+    pub fn address(&self, at: usize) -> u64 {
         self.base.wrapping_add(at) as u64
     }
 
     /// Takes bytes that are zero.
-    fn zeros(&mut self, bytes: usize) -> usize {
+    pub fn zeros(&mut self, bytes: usize) -> usize {
         let at = self.take(bytes);
         if !self.base.is_null() {
             // SAFETY: as above.
@@ -91,7 +86,7 @@ impl Writer {
     }
 
     /// Bytes behind it all, with a NUL or without. Answers their address.
-    fn append(&mut self, bytes: &[u8], nul: bool) -> u64 {
+    pub fn append(&mut self, bytes: &[u8], nul: bool) -> u64 {
         let at = self.take(bytes.len() + usize::from(nul));
         self.bytes(at, bytes);
         if nul {
@@ -99,243 +94,17 @@ impl Writer {
         }
         self.address(at)
     }
-
-    /// The address of a text, which may be NULL.
-    fn text(&mut self, at: usize, text: &Option<Text>) {
-        let address = text.as_ref().map_or(0, |text| self.append(text.as_bytes(), true));
-        self.word(at, address);
-    }
-
-    /// The address of texts, with a NULL behind the last; NULL where there are none.
-    fn texts(&mut self, at: usize, texts: &[Text]) {
-        let first = if texts.is_empty() { None } else { Some(self.zeros((texts.len() + 1) * 8)) };
-        for (text, at) in texts.iter().zip((first.unwrap_or_default()..).step_by(8)) {
-            let address = self.append(text.as_bytes(), true);
-            self.word(at, address);
-        }
-        self.word(at, first.map_or(0, |first| self.address(first)));
-    }
-
-    /// The address of attributes, and their number.
-    fn infos(&mut self, at: usize, infos: &[Info]) -> Result<(), Code> {
-        self.list(at, infos, DataType::INFO.c_size(), Self::info)
-    }
-
-    /// The address of things of one size, and their number.
-    fn list<T>(
-        &mut self,
-        at: usize,
-        things: &[T],
-        size: usize,
-        each: impl Fn(&mut Self, usize, &T) -> Result<(), Code>,
-    ) -> Result<(), Code> {
-        self.word(at + 8, things.len() as u64);
-        let first = self.elements(things, size, each)?;
-        self.word(at, first);
-        Ok(())
-    }
-
-    /// Things of one size, one behind the other. Answers the address of the first, NULL where there are none.
-    fn elements<T>(
-        &mut self,
-        things: &[T],
-        size: usize,
-        each: impl Fn(&mut Self, usize, &T) -> Result<(), Code>,
-    ) -> Result<u64, Code> {
-        let first = self.zeros(size * things.len());
-        things.iter().zip((first..).step_by(size.max(1))).try_for_each(|(thing, at)| each(self, at, thing))?;
-        Ok(if things.is_empty() { 0 } else { self.address(first) })
-    }
-
-    /// The address of bytes, and their number.
-    fn object(&mut self, at: usize, bytes: &[u8]) {
-        let address = self.append(bytes, false);
-        self.word(at, address);
-        self.word(at + 8, bytes.len() as u64);
-    }
-
-    /// A `pmix_value_t` at its place, which is zero.
-    fn value(&mut self, at: usize, value: &Value) -> Result<(), Code> {
-        self.word(at, u64::from(value.data_type().0));
-        match value {
-            Value::Undef => Ok(()),
-            _ if is_in_union(value) => self.element(at + DATA, value),
-            _ => {
-                let place = self.zeros(value.data_type().c_size());
-                self.word(at + DATA, self.address(place));
-                self.element(place, value)
-            }
-        }
-    }
-
-    /// An element of its type at its place, which is zero.
-    fn element(&mut self, at: usize, value: &Value) -> Result<(), Code> {
-        match value {
-            Value::String(text) => self.text(at, text),
-            Value::ByteObject(v) | Value::Regex(v) | Value::CompressedString(v) | Value::CompressedByteObject(v) => {
-                self.object(at, v);
-            }
-            Value::Timeval(time) => {
-                self.word(at, time.sec as u64);
-                self.word(at + 8, time.usec as u64);
-            }
-            Value::Proc(proc) => self.proc(at, proc),
-            Value::ProcNspace(name) => self.bytes(at, name.as_bytes()),
-            Value::Value(value) => self.value(at, value)?,
-            Value::Info(info) => self.info(at, info)?,
-            Value::DataArray(array) => {
-                self.word(at, u64::from(array.data_type().0));
-                self.word(at + 8, array.len() as u64);
-                let first = self.elements(array.items(), array.data_type().c_size(), Self::element)?;
-                self.word(at + 16, first);
-            }
-            other => self.structure(at, other)?,
-        }
-        Ok(())
-    }
-
-    fn proc(&self, at: usize, proc: &Proc) {
-        self.bytes(at, proc.nspace.as_bytes());
-        self.bytes(at + NSPACE, &proc.rank.0.to_le_bytes());
-    }
-
-    /// A `pmix_info_t`: the key, the flags, the value.
-    fn info(&mut self, at: usize, info: &Info) -> Result<(), Code> {
-        self.bytes(at, info.key.as_bytes());
-        self.bytes(at + KEY, &info.flags.to_le_bytes());
-        self.value(at + KEY + 8, &info.value)
-    }
-
-    /// A structure of the Standard that is seldom stored, or a number.
-    fn structure(&mut self, at: usize, value: &Value) -> Result<(), Code> {
-        match value {
-            Value::Envar(of) => {
-                self.text(at, &of.name);
-                self.text(at + 8, &of.value);
-                self.bytes(at + 16, &[of.separator]);
-            }
-            Value::Coord(of) => self.coord(at, of)?,
-            Value::Geometry(of) => {
-                self.word(at, of.fabric);
-                self.text(at + 8, &of.uuid);
-                self.text(at + 16, &of.osname);
-                self.list(at + 24, &of.coordinates, DataType::COORD.c_size(), Self::coord)?;
-            }
-            Value::DeviceDist(of) => {
-                self.device(at, [&of.uuid, &of.osname], of.device_type);
-                self.bytes(at + 24, &of.mindist.to_le_bytes());
-                self.bytes(at + 26, &of.maxdist.to_le_bytes());
-            }
-            Value::Device(of) => self.device(at, [&of.uuid, &of.osname], of.device_type),
-            Value::Endpoint(of) => {
-                self.text(at, &of.uuid);
-                self.text(at + 8, &of.osname);
-                self.object(at + 16, &of.endpt);
-            }
-            Value::ResourceUnit(of) => {
-                self.word(at, of.device_type);
-                self.word(at + 8, of.count);
-            }
-            Value::NodePid(of) => {
-                self.text(at, &of.hostname);
-                self.bytes(at + 8, &of.nodeid.to_le_bytes());
-                self.bytes(at + 12, &of.pid.to_le_bytes());
-            }
-            Value::Regex2(of) => {
-                self.text(at, &of.method);
-                self.object(at + 8, &of.bytes);
-            }
-            Value::ProcInfo(of) => {
-                self.proc(at, &of.proc);
-                self.text(at + 264, &of.hostname);
-                self.text(at + 272, &of.executable);
-                self.bytes(at + 280, &of.pid.to_le_bytes());
-                self.bytes(at + 284, &of.exit_code.to_le_bytes());
-                self.bytes(at + 288, &[of.state]);
-            }
-            Value::Query(of) => {
-                self.texts(at, &of.keys);
-                self.infos(at + 8, &of.qualifiers)?;
-            }
-            Value::App(of) => {
-                self.text(at, &of.cmd);
-                self.texts(at + 8, &of.argv);
-                self.texts(at + 16, &of.env);
-                self.text(at + 24, &of.cwd);
-                self.bytes(at + 32, &of.maxprocs.to_le_bytes());
-                self.infos(at + 40, &of.info)?;
-            }
-            Value::Pdata(of) => {
-                self.proc(at, &of.proc);
-                self.bytes(at + 260, of.key.as_bytes());
-                self.value(at + 776, &of.value)?;
-            }
-            Value::Regattr(of) => {
-                self.text(at, &of.name);
-                self.bytes(at + 8, of.key.as_ref().map_or(&[][..], |key| key.as_bytes()));
-                self.bytes(at + 520, &of.data_type.0.to_le_bytes());
-                self.texts(at + 528, &of.description);
-            }
-            Value::DataBuffer(bytes) => {
-                let begin = self.append(bytes, false);
-                let len = bytes.len() as u64;
-                [begin, begin + len, begin, len, len]
-                    .into_iter()
-                    .zip((at..).step_by(8))
-                    .for_each(|(word, at)| self.word(at, word));
-            }
-            // Cpusets and topologies are objects of hwloc's, which this library does not have.
-            other => match (other.to_word(), other.data_type().c_size()) {
-                (Some(bits), size @ 1..=8) => self.bytes(at, &bits.to_le_bytes()[..size]),
-                _ => return Err(unsupported(other.data_type())),
-            },
-        }
-        Ok(())
-    }
-
-    fn device(&mut self, at: usize, [uuid, osname]: [&Option<Text>; 2], device_type: u64) {
-        self.text(at, uuid);
-        self.text(at + 8, osname);
-        self.word(at + 16, device_type);
-    }
-
-    fn coord(&mut self, at: usize, coord: &Coord) -> Result<(), Code> {
-        self.bytes(at, &[coord.view]);
-        self.list(at + 8, &coord.coord, 4, |this, at, n| {
-            this.bytes(at, &n.to_le_bytes());
-            Ok(())
-        })
-    }
-}
-
-/// Returns whether a value lies in the union itself.
-fn is_in_union(value: &Value) -> bool {
-    let has_pointers = matches!(
-        value.data_type(),
-        DataType::STRING
-            | DataType::BYTE_OBJECT
-            | DataType::REGEX
-            | DataType::COMPRESSED_STRING
-            | DataType::COMPRESSED_BYTE_OBJECT
-            | DataType::TIMEVAL
-            | DataType::ENVAR
-    );
-    has_pointers || value.to_word().is_some()
-}
-
-fn unsupported(ty: DataType) -> Code {
-    fail(Status::ERR_NOT_SUPPORTED, format_args!("a value of type {ty} is not given to C"))
 }
 
 /// A value in memory of its own.
 pub fn of_value(value: &Value) -> Result<Block, Code> {
     let mut writer = Writer { base: ptr::null_mut(), len: 0 };
     let at = writer.zeros(VALUE);
-    writer.value(at, value)?;
+    value.write(&mut writer, at)?;
     let block = Block::new(writer.len)?;
     let mut writer = Writer { base: block.0, len: 0 };
     let at = writer.zeros(VALUE);
-    writer.value(at, value)?;
+    value.write(&mut writer, at)?;
     Ok(block)
 }
 
@@ -376,7 +145,9 @@ fn head(block: &Block, ty: DataType, [a, b, c]: [u64; 3]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use instanton::data::{Cpuset, DataArray, DeviceDistance, Envar, Geometry, Nspace, Query, Rank};
+    use instanton::data::{
+        Coord, Cpuset, DataArray, DeviceDistance, Envar, Geometry, Info, Nspace, Proc, Query, Rank, Text,
+    };
 
     /// Words and texts where an address leads.
     fn word(at: u64, n: u64) -> u64 {

@@ -6,6 +6,7 @@
 mod boundary;
 mod flat;
 mod job;
+mod layout;
 mod table;
 mod types;
 mod view;

@@ -3,11 +3,12 @@ use std::ffi::CStr;
 use std::mem::offset_of;
 use std::slice;
 
-use instanton::data::{DataType, Key, Rank, Status};
+use instanton::data::{DataType, Key, Rank, Status, Value};
 use instanton::store::Datum;
 use libc::{c_char, c_int, c_void};
 
 use crate::boundary::{Code, bad, fail};
+use crate::layout::InC;
 use crate::table::VERSION;
 
 /// Forms of a value.
@@ -15,6 +16,7 @@ pub const SCALAR: u16 = 1;
 pub const TEXT: u16 = 2;
 pub const BYTES: u16 = 3;
 pub const ARCHIVE: u16 = 4;
+pub const PMIX_VALUE: u16 = 5;
 
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident, $bytes:literal { $($field:ident: $ty:ty = $at:literal),* $(,)? })*) => {$(
@@ -226,6 +228,9 @@ impl instanton_value_t {
             TEXT => Ok(Datum::Text(Some(unsafe { array(bytes, self.length, "the text") }?))),
             // SAFETY: as promised by the caller.
             BYTES => Ok(Datum::Bytes(ty, unsafe { array(bytes, self.length, "the bytes of a value") }?)),
+            PMIX_VALUE if bytes.is_null() => Err(bad("a value of the Standard is NULL")),
+            // SAFETY: as promised by the caller.
+            PMIX_VALUE => unsafe { Value::read(bytes, 0) }.map(Datum::from),
             form => Err(bad(format_args!("a value cannot be given in form {form}"))),
         }
     }

@@ -73,3 +73,8 @@ fn descriptors_are_handed_over_and_nonsense_is_refused() {
 fn what_a_killed_writer_has_left_is_read() {
     holds("post_mortem");
 }
+
+#[test]
+fn values_of_every_kind_are_put_as_c_has_them() {
+    holds("types");
+}

@@ -133,8 +133,8 @@ const PID: DataType = DataType::UINT32;
 fn tag(is_fixed: bool, ty: DataType) -> Option<DataType> {
     match ty {
         DataType::PID => Some(PID),
-        DataType::INT if is_fixed => Some(DataType::INT32),
-        DataType::UINT if is_fixed => Some(DataType::UINT32),
+        // Without a sign, too: release 3.2 has one form for both.
+        DataType::INT | DataType::UINT if is_fixed => Some(DataType::INT32),
         DataType::SIZE if is_fixed => Some(DataType::UINT64),
         _ => None,
     }

@@ -111,9 +111,10 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`WireError::Malformed`] for another one.
     pub fn tag(&mut self, ty: DataType) -> Result<(), WireError> {
-        match tag(self.is_fixed, ty) {
-            Some(tag) if DataType::get(self)? != tag => Err(WireError::Malformed("integer of this width")),
-            _ => Ok(()),
+        let Some(tag) = tag(self.is_fixed, ty) else { return Ok(()) };
+        match DataType::get(self)? {
+            found if found == tag || (ty, found) == (DataType::UINT, DataType::UINT32) => Ok(()),
+            _ => Err(WireError::Malformed("integer of this width")),
         }
     }
 

@@ -220,7 +220,7 @@ fn integers_of_the_older_encoding_have_the_width_of_their_type() {
         (DataType::STRING, Value::String(None), "00000000"),
         (DataType::SIZE, Value::Size(258), "000f 0000000000000102"),
         (DataType::INT, Value::Int(-2), "0009 fffffffe"),
-        (DataType::UINT, Value::Uint(7), "000e 00000007"),
+        (DataType::UINT, Value::Uint(7), "0009 00000007"),
         (DataType::PID, Value::Pid(17), "000e 00000011"),
         (DataType::INT16, Value::Int16(-2), "fffe"),
         (DataType::UINT16, Value::Uint16(258), "0102"),
@@ -241,7 +241,7 @@ fn integers_of_the_older_encoding_have_the_width_of_their_type() {
         (
             DataType::DATA_ARRAY,
             Value::DataArray(DataArray::new(DataType::UINT, vec![Value::Uint(1), Value::Uint(2)]).unwrap()),
-            "000b 000f 0000000000000002 000e 00000001 00000002",
+            "000b 000f 0000000000000002 0009 00000001 00000002",
         ),
     ] {
         let body = hex(&bytes.replace(' ', ""));
@@ -279,6 +279,9 @@ fn integers_of_the_older_encoding_have_the_width_of_their_type() {
 
 #[test]
 fn a_type_in_front_of_an_integer_is_that_of_its_width() {
+    let unsigned = hex("00000001 000e fffffffe".replace(' ', "").as_str());
+    let read = Reader::new(&unsigned).unpack(Form::PlainFixed, DataType::UINT, 1).unwrap();
+    assert_eq!(read.items, [Value::Uint(u32::MAX - 1)]);
     for ty in [DataType::INT, DataType::UINT, DataType::SIZE, DataType::PID] {
         let bytes = [&[0, 0, 0, 1, 0, 8][..], &[0; 8]].concat();
         assert!(matches!(Reader::new(&bytes).unpack(Form::PlainFixed, ty, 1), Err(WireError::Malformed(_))));

@@ -108,6 +108,13 @@ static inline pmix_info_t text(const char *key, const char *value) {
   return info;
 }
 
+/* A map, which need not be a text: some libraries compress it. */
+static inline pmix_info_t map(const char *key, const char *value) {
+  pmix_info_t info = named(key, PMIX_REGEX);
+  if (PMIx_Value_load(&info.value, value, PMIX_REGEX) != PMIX_SUCCESS) die("host: no %s", key);
+  return info;
+}
+
 static inline pmix_info_t array(const char *key, pmix_info_t *list, size_t length) {
   pmix_info_t info = named(key, PMIX_DATA_ARRAY);
   info.value.data.darray = malloc(sizeof *info.value.data.darray);
@@ -150,7 +157,7 @@ static inline struct infos describe(const struct job *job) {
       number(PMIX_MAX_PROCS, job->ranks),     number(PMIX_JOB_NUM_APPS, 1),
       number(PMIX_NUM_NODES, nodes_of(job)),  number(PMIX_LOCAL_SIZE, local),
       number(PMIX_NODE_SIZE, local),          text(PMIX_LOCAL_PEERS, peers),
-      text(PMIX_NODE_MAP, job->node_map),     text(PMIX_PROC_MAP, job->proc_map),
+      map(PMIX_NODE_MAP, job->node_map),      map(PMIX_PROC_MAP, job->proc_map),
       text(PMIX_JOBID, "bench"),              array(PMIX_APP_INFO_ARRAY, app, 2),
   };
   free(peers);
@@ -167,6 +174,7 @@ static inline void forget(struct infos *infos) {
   for (size_t i = 0; i < infos->length; i++) {
     pmix_value_t *value = &infos->list[i].value;
     if (value->type == PMIX_STRING) free(value->data.string);
+    if (value->type == PMIX_REGEX) free(value->data.bo.bytes);
     if (value->type != PMIX_DATA_ARRAY) continue;
     struct infos inner = {value->data.darray->array, value->data.darray->size};
     forget(&inner);

@@ -41,9 +41,11 @@ pub enum RunError {
 pub struct Library {
     folder: PathBuf,
     launcher: Vec<String>,
-    /// Library of clients, where it is another one than the server's.
-    clients: Option<PathBuf>,
-    /// Folders of plug-ins, where they are not the library's own.
+    /// Words before a program that has this library by the loader of another suite, and before each client, where that
+    /// has another library than the server.
+    loader: Vec<String>,
+    clients: Vec<String>,
+    /// Folders of plug-ins, where they are not those that the library looks into by itself.
     plugins: Option<String>,
 }
 
@@ -57,24 +59,59 @@ impl Library {
         let folder = folder.filter(|folder| folder.join("libpmix.so.2").exists());
         let folder = folder.ok_or_else(|| RunError::NoLibrary(file.to_owned()))?;
         let launcher = launcher.iter().map(|word| (*word).to_owned()).collect();
-        Ok(Self { folder, launcher, clients: None, plugins: None })
+        Ok(Self { folder, launcher, loader: Vec::new(), clients: Vec::new(), plugins: None })
+    }
+
+    /// The library of a later suite, which has been unpacked into a folder with its C library: programs run by the
+    /// loader of that. It has no launcher.
+    ///
+    /// # Errors
+    /// [`RunError::NoLibrary`].
+    pub fn of_suite(root: &Path) -> Result<Self, RunError> {
+        let libraries = root.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));
+        let mut library = Self::new(&libraries.join("pmix2/lib/libpmix.so.2"), &[])?;
+        let folders = ["usr/lib64", "usr/lib"].map(|folder| std::fs::read_dir(root.join(folder)));
+        let files = folders.into_iter().flatten().flatten().flatten().map(|entry| entry.path());
+        let is_loader = |file: &PathBuf| file.to_string_lossy().contains("/ld-linux-");
+        let loader = files.into_iter().find(is_loader).ok_or_else(|| RunError::NoLibrary(root.to_owned()))?;
+        let path = format!("{}:{}", library.folder.display(), libraries.display());
+        library.loader = [loader.display().to_string(), "--library-path".to_owned(), path].into();
+        library.clients = library.loader.clone();
+        library.plugins = Some(library.own_plugins().display().to_string());
+        Ok(library)
+    }
+
+    /// Returns whether the file has such a text.
+    #[must_use]
+    pub fn says(&self, text: &str) -> bool {
+        let file = std::fs::read(self.folder.join("libpmix.so.2")).unwrap_or_default();
+        file.windows(text.len()).any(|found| found == text.as_bytes())
+    }
+
+    /// Folder of the plug-ins that were made with the library.
+    fn own_plugins(&self) -> PathBuf {
+        let file = self.folder.join("libpmix.so.2");
+        file.canonicalize().unwrap_or(file).with_file_name("pmix")
     }
 
     /// Another launcher with the libraries beside it, for programs that are linked with no PMIx.
     #[must_use]
     pub fn of_launcher(launcher: &Path) -> Self {
         let folder = launcher.parent().and_then(Path::parent).unwrap_or(Path::new("/")).join("lib");
-        Self { folder, launcher: vec![launcher.display().to_string()], clients: None, plugins: None }
+        let (loader, clients) = Default::default();
+        Self { folder, launcher: vec![launcher.display().to_string()], loader, clients, plugins: None }
     }
 
-    /// This library in servers too, with a plug-in from another folder beside its own, and `clients` in the others.
+    /// This library in servers, with a plug-in from another folder beside its own, and `clients` in the others.
     #[must_use]
     pub fn with_plugin(&self, plugin: &Path, clients: &Library) -> Self {
-        let file = self.folder.join("libpmix.so.2");
-        let theirs = file.canonicalize().unwrap_or(file).with_file_name("pmix");
-        let plugins = format!("{}:{}", plugin.display(), theirs.display());
-        let (folder, launcher) = (self.folder.clone(), self.launcher.clone());
-        Self { folder, launcher, clients: Some(clients.folder.clone()), plugins: Some(plugins) }
+        let plugins = format!("{}:{}", plugin.display(), self.own_plugins().display());
+        let clients = match clients.loader.is_empty() {
+            true => ["/usr/bin/env".to_owned(), format!("LD_LIBRARY_PATH={}", clients.folder.display())].into(),
+            false => clients.loader.clone(),
+        };
+        let (folder, launcher, loader) = (self.folder.clone(), self.launcher.clone(), self.loader.clone());
+        Self { folder, launcher, loader, clients, plugins: Some(plugins) }
     }
 
     /// Returns the command that is its launcher.
@@ -94,7 +131,12 @@ impl Library {
         let command = words.join(" ");
         let mut run = Command::new("timeout");
         run.args(["-k", "5", LIMIT]).args(words).stdin(Stdio::null()).stderr(Stdio::inherit());
-        run.env("LD_LIBRARY_PATH", &self.folder).env("BENCH_SEED", seed.to_string());
+        run.env("BENCH_SEED", seed.to_string());
+        // Programs of this machine would have another suite's C library.
+        match self.loader.is_empty() {
+            true => run.env("LD_LIBRARY_PATH", &self.folder),
+            false => run.env_remove("LD_LIBRARY_PATH"),
+        };
         run.envs(self.plugins.iter().map(|folders| ("PMIX_MCA_mca_base_component_path", folders)));
         let start = Instant::now();
         let output = run.output().map_err(|error| RunError::Start { command: command.clone(), error })?;
@@ -122,7 +164,7 @@ impl Programs {
     }
 
     /// Runs `host OPTIONS` with the clients `PROGRAM ARGUMENTS`, or none, and keeps their samples with `prefix` in
-    /// front.
+    /// front. A neighbour of the clients is possible where these need no loader.
     ///
     /// # Errors
     /// [`RunError`].
@@ -134,12 +176,11 @@ impl Programs {
         client: &str,
         samples: &mut Samples,
     ) -> Result<(), RunError> {
-        let mut command = vec![self.path("host")];
+        let mut command = library.loader.clone();
+        command.push(self.path("host"));
         command.extend(options.split_whitespace().map(str::to_owned));
         let mut client = client.split_whitespace();
-        if let Some(clients) = &library.clients {
-            command.extend(["/usr/bin/env".to_owned(), format!("LD_LIBRARY_PATH={}", clients.display())]);
-        }
+        command.extend(library.clients.iter().cloned());
         command.extend(client.next().map(|program| self.path(program)));
         command.extend(client.map(str::to_owned));
         Ok(samples.read(prefix, &library.run(self.seed, &command)?.0)?)

@@ -43,12 +43,18 @@ struct Options {
     /// Folder for a picture, times.svg, and for its words, summary.md
     #[arg(long)]
     summary: Option<PathBuf>,
+    /// Folder in which `scripts/suite` has unpacked later suites
+    #[arg(long)]
+    suites: Option<PathBuf>,
     /// Seed of everything that is chosen at random
     #[arg(long, default_value_t = 20_261_120)]
     seed: u64,
     /// Registers a million ranks with the stock library too, which takes it half a minute and gigabytes
     #[arg(long)]
     stock_million: bool,
+    /// Measures stock servers with the plug-in, and nothing else
+    #[arg(long)]
+    plugged: bool,
     /// A tenth of the samples: to see whether everything runs, not what it costs
     #[arg(long)]
     quick: bool,
@@ -73,14 +79,16 @@ fn main() -> anyhow::Result<()> {
         programs: Programs { folder: options.programs.unwrap_or_default().canonicalize()?, seed: options.seed },
         ours: Library::new(&options.dist.join("lib/libpmix.so.2"), &[&instanton, "run"])?,
         stock: Library::new(&options.stock.unwrap_or_default(), &["mpirun.openmpi", "--oversubscribe"])?,
+        suites: options.suites.unwrap_or_default(),
         plugin: options.dist.join("lib/instanton").canonicalize()?,
         mpi: options.mpi.map(|path| path.canonicalize()).transpose()?,
         mpich: options.mpich,
         divisor: if options.quick { 10 } else { 1 },
         stock_million: options.stock_million,
+        plugged: options.plugged,
     };
     let measured = plan.measure();
-    let table = rows::table(&measured);
+    let table = rows::table(&measured, plan.plugged);
     let (reached, targets) = table.reached();
     let notes = [
         format!("{}, {}; stock is {}.", machine::processor(), machine::kernel(), options.stock_name),
@@ -98,7 +106,7 @@ fn main() -> anyhow::Result<()> {
         let (notes, table) = (notes.join("\n"), table.markdown());
         fs::write(path, format!("{notes}\n\n{table}\n### Rows that miss their target\n\n{missed}"))?;
     }
-    if let Some(folder) = options.summary {
+    if let Some(folder) = options.summary.filter(|_| !plan.plugged) {
         fs::write(folder.join("summary.md"), summary::lines(&measured))?;
         fs::write(folder.join("times.svg"), summary::picture(&measured)?)?;
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use instanton::internal::stock::SERVED;
 use instanton_benches::run::{Library, Programs, RunError};
 use instanton_benches::samples::Samples;
 use instanton_benches::up::{Up, timed};
@@ -14,6 +15,8 @@ pub struct Plan {
     pub programs: Programs,
     pub ours: Library,
     pub stock: Library,
+    /// Folder with later suites of Debian.
+    pub suites: PathBuf,
     /// Folder of the plug-in for stock servers.
     pub plugin: PathBuf,
     pub mpi: Option<PathBuf>,
@@ -22,6 +25,8 @@ pub struct Plan {
     /// Factor of all counts.
     pub divisor: u32,
     pub stock_million: bool,
+    /// Stock servers with the plug-in, and nothing else.
+    pub plugged: bool,
 }
 
 /// The samples of each library, rows named `CONFIGURATION/WHAT`.
@@ -49,7 +54,11 @@ pub const STOCK_CLIENTS: [u32; 2] = [2, 32];
 impl Plan {
     /// Runs everything. A program that fails is reported and left out.
     pub fn measure(&self) -> Measured {
-        let mut measured = Measured { ours: Samples::default(), stock: Samples::default() };
+        let mut measured = Measured::default();
+        if self.plugged {
+            self.plugged(&mut measured);
+            return measured;
+        }
         self.gets(&mut measured);
         for clients in CLIENTS {
             self.clients(&mut measured, clients);
@@ -65,21 +74,36 @@ impl Plan {
         measured
     }
 
-    /// The stock server with the plug-in and clients of ours, and with stock clients; beside the stock library alone.
+    /// A stock server with the plug-in and clients of ours, and with stock clients; beside the stock library alone. For
+    /// each release that is served and is here.
     fn plugged(&self, measured: &mut Measured) {
-        let calls = 20_000 / self.divisor;
-        for (prefix, clients) in [("plug/", &self.ours), ("plug stock/", &self.stock)] {
-            let plugged = self.stock.with_plugin(&self.plugin, clients);
-            let mut beside = |part: &str, options: &str, client: &str| {
-                let prefix = format!("{prefix}{part}");
-                say(self.programs.host(&plugged, &prefix, options, client, &mut measured.ours));
-                say(self.programs.host(&self.stock, &prefix, options, client, &mut measured.stock));
-            };
-            beside("", "-n 8 -c 8 -k", &format!("gets {calls}"));
-            beside("8/", "-n 8 -c 8 -k -s", &format!("fences {} {FENCE_TURNS}", 20 / self.divisor));
-            for ranks in PLUGGED {
-                beside(&format!("{ranks}/"), &format!("-n {ranks} -c 1 -k"), "init get");
+        let suites = ["trixie", "testing"].map(|suite| Library::of_suite(&self.suites.join(suite)));
+        let suites: Vec<_> =
+            suites.into_iter().filter_map(|found| found.map_err(|error| say(Err(error))).ok()).collect();
+        for release in SERVED {
+            let name = format!("{release} (");
+            if let Some(stock) = std::iter::once(&self.stock).chain(&suites).find(|library| library.says(&name)) {
+                self.plugged_into(stock, release, measured);
             }
+        }
+    }
+
+    fn plugged_into(&self, stock: &Library, release: &str, measured: &mut Measured) {
+        let clients = [("ours", &self.ours), ("stock", stock)];
+        let plugged = clients.map(|(name, clients)| (name, stock.with_plugin(&self.plugin, clients)));
+        let mut beside = |part: &str, options: &str, client: &str| {
+            for (name, library) in &plugged {
+                let prefix = format!("plug {release}/{name}/{part}");
+                say(self.programs.host(library, &prefix, options, client, &mut measured.ours));
+            }
+            let prefix = format!("plug {release}/{part}");
+            say(self.programs.host(stock, &prefix, options, client, &mut measured.stock));
+        };
+        beside("", "-n 8 -c 8 -k", &format!("gets {}", 20_000 / self.divisor));
+        beside("8/", "-n 8 -c 8 -k -s", &format!("fences {} {FENCE_TURNS}", 20 / self.divisor));
+        beside("2/", "-n 2 -c 2 -k", &format!("writes {}", 500 / self.divisor));
+        for ranks in PLUGGED {
+            beside(&format!("{ranks}/"), &format!("-n {ranks} -c 1 -k"), "init get");
         }
     }
 

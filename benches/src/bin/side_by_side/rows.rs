@@ -1,4 +1,5 @@
 //! The rows of the table and what they are to reach.
+use instanton::internal::stock::SERVED;
 use instanton_benches::samples::{Samples, Summary};
 use instanton_benches::table::{Row, Table, Target};
 use instanton_benches::units::Unit::{self, Memory, Time};
@@ -18,6 +19,28 @@ impl Rows<'_> {
         let of = |samples: &Samples| samples.summary(row);
         let (ours, stock) = (of(&self.measured.ours), of(&self.measured.stock));
         self.table.row(Row { label: label.into(), unit, target, ours, stock });
+    }
+
+    /// A row of a stock server with the plug-in and such clients, and of the stock library alone.
+    fn beside(
+        &mut self,
+        label: impl Into<String>,
+        unit: Unit,
+        release: &str,
+        clients: &str,
+        row: &str,
+        target: Target,
+    ) {
+        let ours = self.measured.ours.summary(&format!("plug {release}/{clients}/{row}"));
+        let stock = self.measured.stock.summary(&format!("plug {release}/{row}"));
+        self.table.row(Row { label: label.into(), unit, target, ours, stock });
+    }
+
+    /// At most so many times the median of a stock library alone.
+    fn times_stock(&self, release: &str, row: &str, factor: f64) -> Option<Target> {
+        let stock = self.measured.stock.summary(&format!("plug {release}/{row}"))?;
+        let words = if factor == 1.0 { "stock".to_owned() } else { format!("{factor} x stock") };
+        Some(Target::Measured(stock.median * factor, words))
     }
 
     fn time(&mut self, label: impl Into<String>, row: &str, limit: impl Into<Option<f64>>) {
@@ -58,9 +81,13 @@ impl Rows<'_> {
     }
 }
 
-/// All of it.
-pub fn table(measured: &Measured) -> Table {
+/// All of it, or the rows of stock servers with the plug-in alone.
+pub fn table(measured: &Measured, plugged_alone: bool) -> Table {
     let mut rows = Rows { table: Table::default(), measured };
+    if plugged_alone {
+        plugged(&mut rows);
+        return rows.table;
+    }
     gets(&mut rows);
     writes(&mut rows);
     starts(&mut rows);
@@ -255,32 +282,49 @@ fn seen(rows: &mut Rows<'_>) {
     rows.time(label, "seen/top", 10.0 * MS);
 }
 
-/// The column of this library is a stock server with the plug-in; the other one is the stock library alone.
+/// The column of this library is a stock server with the plug-in; the other one is the stock library alone. The plug-in
+/// may add a tenth to a registration and a twentieth to a fence; clients of this library are to start no later than stock
+/// ones, and read as they do under their own server.
 fn plugged(rows: &mut Rows<'_>) {
-    for (heading, prefix) in [
-        ("A stock server with the plug-in, and clients of this library", "plug/"),
-        ("A stock server with the plug-in, and stock clients", "plug stock/"),
-    ] {
-        rows.table.section(format!("{heading}; beside it the stock library alone"));
-        for (label, row) in [
-            ("Get of the job: JOB_SIZE", "get job"),
-            ("Get of the own rank: LOCAL_RANK", "get own"),
-            ("Get posted by a peer, 64 B", "get 64"),
-            ("first touch of a peer", "first touch"),
-            ("fence, 8 clients", "8/fence"),
-            ("put, commit and fence of 64 B each, 8 clients", "8/fence with data"),
-        ] {
-            rows.time(label, &format!("{prefix}{row}"), None);
-        }
-        for ranks in PLUGGED {
-            rows.time(
-                format!("PMIx_server_register_nspace, {ranks} ranks"),
-                &format!("{prefix}{ranks}/register"),
-                None,
-            );
-            rows.time(format!("PMIx_Init of the first client, {ranks} ranks"), &format!("{prefix}{ranks}/init"), None);
-            for (label, row) in [("server", "server resident"), ("client", "client private")] {
-                rows.memory(format!("memory of the {label}, {ranks} ranks"), &format!("{prefix}{ranks}/{row}"), None);
+    for release in SERVED {
+        for (clients, words) in [("ours", "clients of this library"), ("stock", "stock clients")] {
+            let prefix = format!("plug {release}/{clients}/");
+            if rows.measured.ours.rows(&prefix).is_empty() {
+                continue;
+            }
+            let server = format!("A server on {release} with the plug-in");
+            let heading = format!("{server}, and {words}; beside it the stock library alone");
+            rows.table.section(heading);
+            let is_ours = clients == "ours";
+            let get = if is_ours { Target::AtMost(0.1) } else { Target::None };
+            for (label, row) in [
+                ("Get of the job: JOB_SIZE", "get job"),
+                ("Get of the own rank: LOCAL_RANK", "get own"),
+                ("Get posted by a peer, 64 B", "get 64"),
+            ] {
+                rows.beside(label, Time, release, clients, row, get.clone());
+            }
+            rows.beside("first touch of a peer", Time, release, clients, "first touch", Target::None);
+            let fence = rows.times_stock(release, "8/fence", 1.05).filter(|_| !is_ours);
+            rows.beside("fence, 8 clients", Time, release, clients, "8/fence", fence.unwrap_or(Target::None));
+            let (label, row) = ("put, commit and fence of 64 B each, 8 clients", "8/fence with data");
+            rows.beside(label, Time, release, clients, row, Target::None);
+            rows.beside("PMIx_Commit, 64 B", Time, release, clients, "2/commit", Target::None);
+            let init = |rows: &Rows<'_>, row: &str| rows.times_stock(release, row, 1.0).filter(|_| is_ours);
+            let target = init(rows, "init").unwrap_or(Target::None);
+            rows.beside("PMIx_Init, 8 clients", Time, release, clients, "init", target);
+            for ranks in PLUGGED {
+                let row = |what: &str| format!("{ranks}/{what}");
+                let label = format!("PMIx_server_register_nspace, {ranks} ranks");
+                let target = rows.times_stock(release, &row("register"), 1.1).unwrap_or(Target::None);
+                rows.beside(label, Time, release, clients, &row("register"), target);
+                let label = format!("PMIx_Init of the first client, {ranks} ranks");
+                let target = init(rows, &row("init")).unwrap_or(Target::None);
+                rows.beside(label, Time, release, clients, &row("init"), target);
+                for (who, what) in [("server", "server resident"), ("client", "client private")] {
+                    let label = format!("memory of the {who}, {ranks} ranks");
+                    rows.beside(label, Memory, release, clients, &row(what), Target::None);
+                }
             }
         }
     }

@@ -126,12 +126,13 @@ impl Constructs {
             }
             Some(group) => {
                 info.extend(group.notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true)));
+                let failed = failed_destruct(floor, id, proc);
                 let ends = |tracker: &&Tracker| tracker.destructs(id) && tracker.simply_waits_for(proc);
-                let known = floor.collectives.gathering(id).find(ends).map(|tracker| tracker.signature.clone());
-                if let Some(signature) = known {
+                let known = floor.collectives.gathering(id).find(ends).filter(|_| failed.is_none());
+                if let Some(signature) = known.map(|tracker| tracker.signature.clone()) {
                     return self.join(floor, waiter, proc, &signature, (&[], &info));
                 }
-                let members = failed_destruct(floor, id, proc).unwrap_or_else(|| group.awaited());
+                let members = failed.unwrap_or_else(|| group.awaited());
                 return self.arrive(floor, waiter, proc, Operation::Destruct(id.clone()), (&members, &info));
             }
         };

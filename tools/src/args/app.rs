@@ -33,7 +33,7 @@ pub struct AppArgs {
     /// Run this application in DIR
     #[arg(long, visible_aliases = ["wd", "chdir"], value_name = "DIR")]
     wdir: Option<PathBuf>,
-    /// Look for the program in these directories instead of those of PATH
+    /// Look for the program in these directories instead of those of PATH; the one to run in comes last
     #[arg(long, value_name = "DIR:DIR")]
     path: Option<OsString>,
     /// Name each process after its rank: its argv[0] is PROGRAM-RANK

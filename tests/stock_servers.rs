@@ -103,7 +103,7 @@ fn a_key_is_found_without_the_rank_that_has_posted_it() {
     let unnamed = peer("pmix/unnamed");
     if have("a_key_is_found_without_the_rank_that_has_posted_it", &[unnamed.clone(), prterun()]) {
         let outcome = ours(&prterun(), 3, &unnamed).run().expect(0);
-        assert_eq!(outcome.lines_with(": found"), 3, "{outcome:#?}");
+        assert_eq!(outcome.sorted(), ["rank 0: found", "rank 1: found", "rank 2: found"]);
     }
 }
 

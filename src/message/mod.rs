@@ -26,8 +26,10 @@ use crate::data::{Channels, DataRange, Info, Key, Nspace, Pdata, Proc, Status, V
 pub use crate::data::Posted;
 pub use crate::data::have::Have;
 pub use forward::Forward;
+pub(crate) use group::group_results;
 pub use group::{Decision, GroupCall, key_in_context};
-pub(crate) use group::{array_of, group_results, id_of};
+#[cfg(feature = "server")]
+pub(crate) use group::{array_of, id_of};
 pub use named::replace_named;
 
 /// Most bytes of one message.

@@ -7,8 +7,8 @@
  * took. Rank 2 makes requests of one kind again and again until DIR/0 is there, and writes to DIR/burnt how many
  * processors it has kept busy. Some kinds ask nothing; what victims have beside them is what the other kinds are measured
  * by. "spin1.25" burns so many processors. Processes that come and go, or wake together, keep others off the processors
- * longer than one that burns as much: "crowd" starts as many as it can, which burn 2 ms each, and "clones1.25" has sixty
- * that burn so much together.
+ * longer than one that burns as much: "crowd" starts as many as it can, which burn 2 ms each, "programs" starts
+ * programs one after the other, and "clones1.25" has sixty processes that burn so much together.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -413,6 +413,14 @@ static pmix_status_t request(const char *kind)
         pmix_byte_object_t bytes = {.bytes = text(60 << 10), .size = 60 << 10};
         return PMIx_IOF_push(pair, 2, &bytes, NULL, 0, done, NULL);
     }
+    /* It asks nothing: what starting processes takes from the victims is the system's. */
+    if (IS("programs")) {
+        if (fork() == 0) {
+            execl("/proc/self/exe", "attacks", "program", over, NULL);
+            _exit(1);
+        }
+        return wait(NULL), PMIX_ERROR;
+    }
     if (IS("tools")) {
         if (fork() == 0) {
             pmix_proc_t tool;
@@ -547,6 +555,8 @@ static double seconds(const struct rusage *of)
 
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "program") == 0)
+        return 0;
     if (argc == 3 && strcmp(argv[1], "tool") == 0) {
         unsetenv("PMIX_NAMESPACE");
         unsetenv("PMIX_RANK");

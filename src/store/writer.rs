@@ -379,6 +379,11 @@ impl JobWriter {
             return Err(error);
         }
         let set = self.visible.replace(new);
+        self.wait_for_readers(set, newest)
+    }
+
+    /// Has segments that were replaced, the newest record in them of that version, wait for their readers as a whole.
+    fn wait_for_readers(&mut self, set: SegmentSet, newest: u64) -> Result<(), WriteError> {
         if let Some(first) = self.visible.set.segments.first() {
             self.words().set_oldest(first.number.into());
         }

@@ -1,9 +1,9 @@
 //! Moves of records to new segments, a little at a time: [`crate::store::moving`].
 use std::collections::BTreeSet;
 
-use super::{JobWriter, Waiting};
+use super::JobWriter;
 use crate::data::Rank;
-use crate::store::error::{ReadError, WriteError};
+use crate::store::error::WriteError;
 use crate::store::modex::table::{Found, Table};
 use crate::store::moving::{Move, Moving, NextMove};
 
@@ -75,14 +75,7 @@ impl JobWriter {
             self.gone.add(set);
             return Ok(());
         }
-        if let Some(first) = self.visible.set.segments.first() {
-            self.words().set_oldest(first.number.into());
-        }
-        self.reader.forget_old();
-        let replaced = self.words().end_epoch().map_err(ReadError::from)?;
-        self.waiting.push(Waiting { replaced, made_after: std::mem::replace(&mut self.made_after, newest), set });
-        self.scan();
-        Ok(())
+        self.wait_for_readers(set, newest)
     }
 
     /// Returns whether a move is one of this job.

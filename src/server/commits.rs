@@ -6,7 +6,6 @@
 //! its keys hears of them in slices. Its peer is busy until then, so its fence comes after its commit; where the peer is
 //! gone before it is published, nothing of it is left.
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::vec::IntoIter;
 
 use super::ctx::Ctx;
@@ -123,9 +122,6 @@ impl Commits {
                 false => self.waiting.push_front((number, draft)),
             };
         }
-        // Where there is no thread, the draft is still here.
-        let shared = Arc::new(Mutex::new(Some(draft)));
-        let theirs = shared.clone();
         let step = move |mut draft: Draft| {
             let result = match composes {
                 true => draft.compose(),
@@ -133,18 +129,13 @@ impl Commits {
             };
             (Box::new(draft), result)
         };
-        let taken = |shared: &Mutex<Option<Draft>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let worker = cx.offload_for(vec![caller.peer], "commit", move || match taken(&theirs) {
-            Some(draft) => {
-                let (draft, result) = step(draft);
-                Ticket::Draft(number, draft, result)
-            }
-            None => Ticket::Ignored,
+        let worker = cx.offload_with(vec![caller.peer], "commit", draft, move |draft| {
+            let (draft, result) = step(draft);
+            Ticket::Draft(number, draft, result)
         });
         self.workers += 1;
-        let Err(e) = worker else { return };
-        trace!("no thread for a commit: {e}");
-        if let Some(draft) = taken(&shared) {
+        if let Err((draft, e)) = worker {
+            trace!("no thread for a commit: {e}");
             let (draft, result) = step(draft);
             self.stepped(cx, jobs, number, draft, result);
         }

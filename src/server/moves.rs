@@ -3,7 +3,6 @@
 //! Threads compose and write the records ([`Move`]); the control thread takes blocks for them and publishes them. Commits go
 //! on meanwhile. A job has one move under way at a time.
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
@@ -66,20 +65,12 @@ impl Moves {
             let result = if stage == Stage::Composed { ranks.compose() } else { ranks.write() };
             (Box::new(ranks), result)
         };
-        // Where there is no thread, it is still here.
-        let shared = Arc::new(Mutex::new(Some(ranks)));
-        let theirs = shared.clone();
-        let taken = |shared: &Mutex<Option<Move>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let worker = cx.offload_for(Vec::new(), "move", move || match taken(&theirs) {
-            Some(ranks) => {
-                let (ranks, result) = step(ranks);
-                Ticket::Move(number, ranks, result)
-            }
-            None => Ticket::Ignored,
+        let worker = cx.offload_with(Vec::new(), "move", ranks, move |ranks| {
+            let (ranks, result) = step(ranks);
+            Ticket::Move(number, ranks, result)
         });
-        let Err(e) = worker else { return };
-        trace!("no thread for records that move: {e}");
-        if let Some(ranks) = taken(&shared) {
+        if let Err((ranks, e)) = worker {
+            trace!("no thread for records that move: {e}");
             let (ranks, result) = step(ranks);
             self.stepped(cx, jobs, number, ranks, result);
         }

@@ -25,7 +25,7 @@
 //! order, before anything is sent.
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::config::ServerConfig;
@@ -321,5 +321,25 @@ impl Ctx {
             tickets(ticket);
         };
         self.system.offload(name, Box::new(work))
+    }
+
+    /// [Runs work](Self::offload_for) with something that is needed here where no thread is to be had.
+    ///
+    /// # Errors
+    /// What was given, and why there is no thread.
+    pub fn offload_with<T: Send + 'static>(
+        &mut self,
+        peers: Vec<PeerId>,
+        name: &'static str,
+        thing: T,
+        work: impl FnOnce(T) -> Ticket + Send + 'static,
+    ) -> Result<(), (T, std::io::Error)> {
+        let shared = Arc::new(Mutex::new(Some(thing)));
+        let theirs = shared.clone();
+        let taken = |shared: &Mutex<Option<T>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match self.offload_for(peers, name, move || taken(&theirs).map_or(Ticket::Ignored, work)) {
+            Ok(_) => Ok(()),
+            Err(e) => taken(&shared).map_or(Ok(()), |thing| Err((thing, e))),
+        }
     }
 }

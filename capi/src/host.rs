@@ -205,6 +205,7 @@ impl Host for CHost {
     }
 
     fn client_connected2(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
+        session::look_again();
         if self.0.common.client_connected2.is_none() {
             return self.client_connected(proc, done);
         }
@@ -324,6 +325,7 @@ impl Host for CHost {
     }
 
     fn tool_connected(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
+        session::look_again();
         upcall!(self.common.tool_connected(done => tool_done) shown { let (info, n) = shown.array(info)?; } (info, n))
     }
 

@@ -19,6 +19,7 @@ use instanton::server::Server;
 use instanton::tool::Tool;
 
 use crate::kept;
+use crate::running;
 use crate::slot::Slot;
 
 /// Empty before the first Init and after the last Finalize.
@@ -160,6 +161,13 @@ fn know(client: &Client, key: &str, value: Value) {
     let _ = client.store_internal(client.proc(), key, value);
 }
 
+/// Has a client know the address of the server in this process.
+pub fn know_address(client: &Client, key: &str, server: &Server) {
+    if let Some(uri) = server.uri() {
+        know(client, key, Value::string(uri.to_string()));
+    }
+}
+
 /// Takes part in the client for a server in this process: if need be, the program gets one whose requests that server serves.
 ///
 /// # Errors
@@ -169,10 +177,8 @@ pub fn enter_as_server(server: &Server) -> Result<(), Status> {
     if client().is_err() {
         let client = publish(Arc::new(Client::in_process(server).map_err(refused)?));
         know(&client, keys::HOSTNAME, Value::String(Some(server.hostname().clone())));
-        if let Some(uri) = server.uri().map(|uri| Value::string(uri.to_string())) {
-            know(&client, keys::SERVER_URI, uri.clone());
-            know(&client, keys::MYSERVER_URI, uri);
-        }
+        know_address(&client, keys::SERVER_URI, server);
+        know_address(&client, keys::MYSERVER_URI, server);
         *inits = 0;
     }
     *inits += 1;
@@ -254,12 +260,27 @@ pub fn disconnect(server: &Proc) -> Result<(), Status> {
     turn(|tool| told(tool.disconnect(server)))
 }
 
-/// Makes a server the primary one.
+/// Makes a server the primary one. To a launcher that this process has started there is a connection as soon as that
+/// has come to it.
 ///
 /// # Errors
 /// `ERR_UNREACH` where there is no connection to it.
 pub fn set_server(server: &Proc, info: &[Info]) -> Result<(), Status> {
-    turn(|tool| told(tool.set_server(server, info)))
+    turn(|tool| {
+        let own = [tool.proc().nspace.as_bytes(), b"@"].concat();
+        let launcher = running::launcher().filter(|_| server.nspace.as_bytes().starts_with(&own));
+        told(match launcher {
+            Some(launcher) => tool.set_launcher(server, info, || launcher.pid_of(server)),
+            None => tool.set_server(server, info),
+        })
+    })
+}
+
+/// A process has come to the server in this process, or one that this process has started has ended.
+pub fn look_again() {
+    if let Some(tool) = known_tool() {
+        tool.look_again();
+    }
 }
 
 /// The servers that this process is attached to, the primary one first.
@@ -272,6 +293,7 @@ pub fn servers() -> Result<Vec<Proc>, Status> {
 
 /// Tells the event handlers of a launcher that a job is over which it has started.
 pub fn job_ended(job: JobEnd) {
+    look_again();
     let Ok(client) = client() else { return };
     if job.is_silent && job.status == Status::SUCCESS {
         return;

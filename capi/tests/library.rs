@@ -240,6 +240,17 @@ fn a_launcher_without_a_server_starts_processes_itself() {
 }
 
 #[test]
+fn a_debugger_steers_the_launcher_that_it_starts() {
+    let program = compile("steers", &["-pthread"]);
+    let output = run(alone(&program).arg(instanton()));
+    // Once each, of the job that was let go to its end and of the one that was killed.
+    let text = String::from_utf8(output.stdout).expect("text");
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    assert!(lines.len() <= 4 && lines.contains(&"rank 0") && lines.contains(&"rank 1"), "{text}");
+}
+
+#[test]
 fn streams_of_processes_reach_tools_and_come_from_them() {
     let program = compile("streams", &["-pthread"]);
     run(&mut alone(&program));
@@ -266,12 +277,17 @@ fn a_host_may_say_which_release_it_is_of() {
 
 /// `instanton run` of this very build, with so many ranks.
 fn launched(ranks: u32) -> Command {
+    let mut command = alone(&instanton());
+    command.args(["run", "-n", &ranks.to_string()]);
+    command
+}
+
+/// The command of this very build.
+fn instanton() -> PathBuf {
     let exe = env::current_exe().expect("the test's own path");
     let instanton = exe.ancestors().nth(2).expect("cargo's folder").join("instanton");
     assert!(instanton.exists(), "{} is missing: cargo builds it with the workspace", instanton.display());
-    let mut command = alone(&instanton);
-    command.args(["run", "-n", &ranks.to_string()]);
-    command
+    instanton
 }
 
 /// Clients, tools and hosts; what is in each comes from the headers' macros, and lies where the headers say.

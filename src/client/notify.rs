@@ -188,6 +188,10 @@ impl Inner {
         self.link.run_later(move || take(&queued).into_iter().for_each(|event| inner.deliver(event)));
         // The server tells the others, and not the one who raised it.
         let request = Request::Notify { status, range, info };
+        // A tool that is a server as well has clients of its own.
+        for own in self.siblings().iter().filter(|other| other.server.is_none() && other.link.can_ask()) {
+            let _ = own.link.request("PMIx_Notify_event", &request, Box::new(|_| ()));
+        }
         let asked = self.link.request(
             "PMIx_Notify_event",
             &request,

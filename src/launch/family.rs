@@ -205,6 +205,7 @@ impl Family {
         if let Some(server) = self.server.upgrade() {
             server.client_died(&child.proc);
         }
+        self.queue.running().remove(&child.proc);
         let Some(job) = self.job(&child.proc.nspace) else { return };
         job.running -= 1;
         if !status.is_some_and(|status| status.success()) {
@@ -246,7 +247,7 @@ impl Family {
         let node = server.hostname().to_string_lossy().into_owned();
         let limits = TimeLimits::read(&request.job_info)?;
         let until = limits.start.map(|limit| Instant::now() + limit);
-        let specs = app::read(&request.job_info, &request.apps, &node, |_| false)?;
+        let specs = app::read(&request.job_info, &request.apps, &node, is_of_tools)?;
         let apps = App::all(specs).map_err(|_| Status::ERR_JOB_SYS_OP_FAILED)?;
         let programs = program::all(&apps).map_err(|(_, lacks)| lacks.status())?;
         let own = server.proc();
@@ -348,6 +349,7 @@ impl Family {
         if let Some(job) = self.job(&proc.nspace) {
             job.running += 1;
         }
+        self.queue.running().insert(proc.clone(), process.id());
         self.children.push(Child { proc, process, end });
         Ok(())
     }
@@ -356,6 +358,11 @@ impl Family {
 /// Returns whether a pipe can be read without waiting, be it to its end.
 fn has_more(pipe: &File) -> bool {
     poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+}
+
+/// Returns whether an attribute is one of those with which a tool starts a launcher: that looks up its directives itself.
+fn is_of_tools(info: &Info) -> bool {
+    [keys::SPAWN_TOOL, keys::LAUNCH_DIRECTIVES].iter().any(|key| info.key == *key)
 }
 
 /// Tells the server of a job whose processes are to be started.
@@ -381,6 +388,7 @@ fn register(server: &Server, nspace: &Nspace, apps: &[App], node: &str, request:
         ),
     ];
     infos.extend(apps.iter().map(App::info));
+    infos.extend(request.job_info.find(keys::LAUNCH_DIRECTIVES).cloned());
     for rank in &ranks {
         let proc = Proc::new(nspace.clone(), Rank(*rank));
         server.register_client(&proc, geteuid().as_raw(), getegid().as_raw()).then(|_| ())?;

@@ -29,7 +29,7 @@ use std::thread::{self, JoinHandle, ThreadId};
 use super::family::Family;
 use super::queue::{JobEnd, SpawnQueue, SpawnRequest};
 use crate::client::spawn::complete_apps;
-use crate::data::{App, Info, Nspace, Status};
+use crate::data::{App, Info, Nspace, Proc, Status};
 use crate::pending::{Call, Callback, Pending};
 use crate::server::Server;
 use crate::sys::signals::spawn_without_signals;
@@ -58,6 +58,11 @@ impl Launcher {
         let family = Family::new(server, Box::new(job_ended), queue.clone());
         let thread = spawn_without_signals("instanton-launcher", move || family.attend())?;
         Ok(Launcher { queue, thread: Some(thread) })
+    }
+
+    /// Returns the number of the process that has such a name and runs.
+    pub fn pid_of(&self, proc: &Proc) -> Option<u32> {
+        self.queue.running().get(proc).copied()
     }
 
     /// Launches the job of a spawn request, and answers its namespace when all of it runs, on the launcher's thread. A

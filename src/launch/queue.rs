@@ -1,12 +1,13 @@
 //! Queue between a program and its launcher's thread: requests to spawn on the way there, ends of jobs on the way back.
 //!
 //! Once the queue is closed, the thread ends what runs, and requests are refused.
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::data::{App, Info, Nspace, Status};
+use crate::data::{App, Info, Nspace, Proc, Status};
 use crate::pending::Callback;
 
 /// A job that is over.
@@ -35,12 +36,19 @@ pub(super) struct SpawnQueue {
     requests: Mutex<Option<Vec<SpawnRequest>>>,
     /// Written to when there is more.
     pub(super) wake: EventFd,
+    /// Processes that run, and their numbers.
+    running: Mutex<BTreeMap<Proc, u32>>,
 }
 
 impl SpawnQueue {
     pub(super) fn new() -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(SpawnQueue { requests: Mutex::new(Some(Vec::new())), wake })
+        Ok(SpawnQueue { requests: Mutex::new(Some(Vec::new())), wake, running: Mutex::default() })
+    }
+
+    /// Processes that run, and their numbers.
+    pub(super) fn running(&self) -> MutexGuard<'_, BTreeMap<Proc, u32>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Vec<SpawnRequest>>> {

@@ -33,7 +33,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::client::{Client, Error, InitError};
-use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
+use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 
 use find::Wish;
 
@@ -53,6 +53,8 @@ struct Servers {
     /// The one that is asked; alone where there is no server.
     primary: Arc<Client>,
     others: Vec<Arc<Client>>,
+    /// Number of times that a process which this one has started may have become a server.
+    started: u64,
 }
 
 impl Servers {
@@ -107,7 +109,7 @@ impl Tool {
 
     /// Makes a tool of a process that is somebody's client, or alone: it keeps its name and its connection.
     pub fn around(client: Arc<Client>) -> Tool {
-        let servers = Servers { primary: client, others: Vec::new() };
+        let servers = Servers { primary: client, others: Vec::new(), started: 0 };
         Tool {
             proc: servers.primary.proc().clone(),
             servers: Mutex::new(servers),
@@ -179,18 +181,8 @@ impl Tool {
             match servers.of(server) {
                 Some(client) => break client,
                 None if !info.is_set(keys::WAIT_FOR_CONNECTION) => return Err(Status::ERR_UNREACH.into()),
-                None => {}
+                None => servers = self.await_change(servers, until)?,
             }
-            servers = match until {
-                None => self.attached.wait(servers).unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(Status::ERR_TIMEOUT.into());
-                    }
-                    self.attached.wait_timeout(servers, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
         };
         if !Arc::ptr_eq(&servers.primary, &client) {
             servers.others.retain(|other| !Arc::ptr_eq(other, &client));
@@ -198,6 +190,57 @@ impl Tool {
             servers.others.extend(Some(before).filter(|before| before.is_connected()));
         }
         Ok(())
+    }
+
+    /// Waits until there may be another server than those known.
+    fn await_change<'a>(
+        &self,
+        servers: MutexGuard<'a, Servers>,
+        until: Option<Instant>,
+    ) -> Result<MutexGuard<'a, Servers>, Error> {
+        let Some(until) = until else { return Ok(self.attached.wait(servers).unwrap_or_else(PoisonError::into_inner)) };
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Status::ERR_TIMEOUT.into());
+        }
+        Ok(self.attached.wait_timeout(servers, left).unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// Makes a launcher that this process has started its primary server: as [`set_server`](Tool::set_server), and
+    /// attaches to it first, where that is still to be done. `pid` gives its number as long as it runs.
+    ///
+    /// # Errors
+    /// `ERR_UNREACH` also when it has ended.
+    pub fn set_launcher(&self, server: &Proc, info: &[Info], pid: impl Fn() -> Option<u32>) -> Result<(), Error> {
+        let until = info.time_limit().flatten().map(|limit| Instant::now() + limit);
+        loop {
+            let (started, is_attached) = {
+                let servers = self.lock();
+                (servers.started, servers.of(server).is_some())
+            };
+            if is_attached {
+                return self.set_server(server, &[]);
+            }
+            let pid = pid().ok_or(Status::ERR_UNREACH)?;
+            match self.attach(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(pid as i32))]) {
+                Ok(found) if found == *server => continue,
+                Ok(found) => crate::trace!("the launcher {server} is a server of the name {found}"),
+                Err(error) => crate::trace!("the launcher {server} is no server yet: {error}"),
+            }
+            if !info.is_set(keys::WAIT_FOR_CONNECTION) {
+                return Err(Status::ERR_UNREACH.into());
+            }
+            let mut servers = self.lock();
+            while servers.started == started {
+                servers = self.await_change(servers, until)?;
+            }
+        }
+    }
+
+    /// A process that this one has started has come to it, or has ended: who waits for it as a server looks again.
+    pub fn look_again(&self) {
+        self.lock().started += 1;
+        self.attached.notify_all();
     }
 
     /// Ends the connection to a server (`PMIx_tool_disconnect`). Without its primary server the tool is alone

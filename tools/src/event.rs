@@ -74,6 +74,10 @@ pub enum Event {
     Childless,
     /// The user has sent a signal.
     Signal(i32),
+    /// The word of the tool that has started the run to steer it: ranks are to be started.
+    Begin,
+    /// The tool that has started the run to steer it is gone.
+    SteererGone,
     /// The guardian has died.
     GuardianGone,
     /// One of our outputs is through, or broken.

@@ -91,6 +91,9 @@ fn refuse_unserved(info: &[Info], served: &[&str]) -> Result<(), Status> {
 pub struct Launcher {
     /// Prefix of the names of all jobs of the run.
     pub family: String,
+    /// The run's own name, and that of its first job.
+    pub server: Nspace,
+    pub first: Nspace,
     pub events: Sender<Event>,
     pub record: Arc<Record>,
     /// Done once the user is told that the record takes no more.
@@ -115,6 +118,11 @@ impl Launcher {
     fn is_rank(&self, proc: &Proc) -> bool {
         let rest = proc.nspace.as_bytes().strip_prefix(self.family.as_bytes()).and_then(|rest| rest.strip_prefix(b"@"));
         rest.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+    }
+
+    /// All ranks of the first job.
+    fn first_job(&self) -> Proc {
+        Proc::new(self.first.clone(), Rank::WILDCARD)
     }
 
     /// Sends an event that brings the way back with it.
@@ -308,7 +316,10 @@ impl Host for Launcher {
         bytes: &[u8],
         _: Completion<()>,
     ) -> Accepted {
-        self.streams.inputs.push(source, targets, directives, bytes)
+        // What is for the launcher, as for one that reads its own input, is for its ranks.
+        let named = |target: &Proc| if target.nspace == self.server { self.first_job() } else { target.clone() };
+        let targets: Vec<Proc> = targets.iter().map(named).collect();
+        self.streams.inputs.push(source, &targets, directives, bytes)
     }
 
     /// The ends of ranks are known from the kernel. That of a tool comes in its turn: what it has asked for before is

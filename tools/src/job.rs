@@ -48,6 +48,8 @@ pub struct Job {
     /// Names of the nodes.
     pub nodes: Vec<String>,
     homes: Homes,
+    /// The tool that steers it, where it is the first job and there is one.
+    pub steerer: Option<Proc>,
     /// Its applications in the order of their ranks.
     pub apps: Vec<App>,
     /// Its directories.
@@ -162,6 +164,7 @@ impl Job {
             apps: App::all(specs).context("the working directory is gone")?,
             nodes: run.nodes,
             session: run.session,
+            steerer: None,
             wants: StreamOptions::default(),
             daemons: None,
             stops: Stops::default(),
@@ -192,6 +195,11 @@ impl Job {
             all.map(|word| word.as_encoded_bytes()).collect::<Vec<_>>().join(&b' ')
         };
         self.apps.iter().map(words).collect::<Vec<_>>().join(&b" : "[..])
+    }
+
+    /// Returns the process that has started it, or steers it as if it had.
+    pub fn starter(&self) -> Option<&Proc> {
+        self.parent.as_ref().or(self.steerer.as_ref())
     }
 
     /// Returns the number of its ranks.

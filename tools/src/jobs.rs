@@ -195,6 +195,15 @@ impl Jobs {
         &self.live[&1].job
     }
 
+    /// A tool steers the first job, of which nothing runs yet, and wants to hear of it.
+    pub fn steer(&mut self, tool: &Proc, tells: Tells, with: impl FnOnce(&mut Job)) {
+        if let Some(live) = self.live.get_mut(&1) {
+            live.job.steerer = Some(tool.clone());
+            live.tells = tells;
+            with(&mut live.job);
+        }
+    }
+
     /// The number of the next job, and how many ranks of the run come before its own; none when no more can be
     /// numbered. Daemons of debuggers do not count.
     pub fn next(&self, ranks: u32) -> Option<(u32, u32)> {

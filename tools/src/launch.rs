@@ -18,6 +18,7 @@ mod running;
 mod spawning;
 mod stage;
 mod start;
+mod steered;
 mod variables;
 mod visits;
 
@@ -36,11 +37,12 @@ use crate::record::{self, Record};
 use crate::say::say;
 use crate::server::{Pmix, Topology};
 use crate::session::Session;
+use crate::steering::Wish;
 use crate::streams::Streams;
 use crate::threads::start_thread;
 use crate::{family, link, output, placement, report, signals};
 use plan::Plan;
-use running::Running;
+use running::{FirstStart, Running};
 
 /// Runs the job that the guardian was asked for. Returns the status to exit with.
 pub fn run(arguments: Launch) -> Result<u8> {
@@ -93,6 +95,10 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
         specs.iter_mut().for_each(|spec| _ = spec.wdir.get_or_insert_with(|| session.top().into()));
     }
     let mut job = Job::new(specs, run.nodes.nodes, session, guardian)?;
+    let wish = if name.is_none() { Wish::read() } else { None };
+    if let Some(name) = wish.as_ref().and_then(Wish::name) {
+        job.server = name;
+    }
     (job.slots, job.slots_of_nodes) = (slots, seats);
     job.place(placement, Vec::new());
     show(&run.placement, &job).context("cannot show the placement")?;
@@ -128,6 +134,10 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
         job.create_directories()?;
         let (events, streams) = (running.events.clone(), running.streams.clone());
         let pmix = Pmix::start(job, topology, &run.general, events, record.clone(), streams)?;
+        if let Some(wish) = &wish {
+            running.begin_steering(wish)?;
+        }
+        let job = running.jobs.first();
         let refused = |status| anyhow!("the PMIx server refuses the job: {}", pmix.refusal(status));
         if job.size() > 0 {
             pmix.register(job).and_then(|()| pmix.define_sets(job)).map_err(refused)?;
@@ -138,7 +148,11 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
             report::write(place, &address).context("cannot report the address")?;
         }
         running.print([fed_out, fed_err])?;
-        running.start_first(&programs, run.general.spawn_timeout, run.proctable(), &pmix)?;
+        let start = FirstStart { programs, limit: run.general.spawn_timeout, table: run.proctable().map(Into::into) };
+        match &wish {
+            Some(_) => running.hold(start, &pmix),
+            None => running.start_first(start, &pmix)?,
+        }
         running.streams.copies.serve(None)?;
         running.open_door(name)?;
         running.attend(&happening, &pmix);

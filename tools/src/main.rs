@@ -59,6 +59,7 @@ mod signals;
 mod spawn;
 mod speech;
 mod stale;
+mod steering;
 mod strangers;
 mod streams;
 mod survival;

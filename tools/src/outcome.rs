@@ -61,6 +61,7 @@ enum Cause {
     Killed(i32),
     Outlasted(i32),
     Dismissed(End),
+    NotBegun(i32),
     GuardianGone,
     Unread,
     Broken(String),
@@ -101,6 +102,11 @@ impl Outcome {
     /// The user sent a signal, which was passed on.
     pub fn was_sent(&mut self, signal: i32) {
         self.sent.push(signal);
+    }
+
+    /// The user sent a signal that ends ranks, before any was started.
+    pub fn sent_before_start(&mut self, signal: i32) {
+        self.decide(Cause::NotBegun(signal));
     }
 
     /// Returns whether the user has sent the signal that has ended a process.
@@ -191,7 +197,8 @@ impl Outcome {
                 Cause::Ended(_, End::Signal(signal))
                 | Cause::Dismissed(End::Signal(signal))
                 | Cause::Killed(signal)
-                | Cause::Outlasted(signal),
+                | Cause::Outlasted(signal)
+                | Cause::NotBegun(signal),
             ) => of_signal(*signal),
             Some(Cause::Aborted(_, status, _)) => low_byte(*status),
             Some(Cause::NotStarted(_, code, _)) => *code,
@@ -227,6 +234,9 @@ impl Outcome {
             }
             Cause::Killed(signal) => format!("{} was sent again; the job was killed", signals::name(*signal)),
             Cause::Outlasted(signal) => format!("{} did not end all; the job was killed", signals::name(*signal)),
+            Cause::NotBegun(signal) => {
+                format!("{} came while the run waited for a tool's word; no rank was started", signals::name(*signal))
+            }
             Cause::Dismissed(_) => "the job was ended by job control".to_owned(),
             Cause::GuardianGone => "the guardian of this job is gone; the job was killed".to_owned(),
             Cause::Unread => {

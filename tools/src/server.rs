@@ -11,7 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use instanton::data::{DataArray, DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, WaitReport, keys};
+use instanton::data::{
+    DataArray, DataRange, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, WaitReport, keys,
+};
 use instanton::internal::pmi;
 use instanton::internal::sys::hwloc::{self, Place};
 use instanton::internal::wall_clock;
@@ -119,6 +121,8 @@ impl Pmix {
         let credentials = Arc::<Credentials>::default();
         let host: Arc<dyn Host> = Arc::new(Launcher {
             family: job.family().to_owned(),
+            server: job.server.clone(),
+            first: job.nspace.clone(),
             events,
             record,
             is_unrecorded: Once::new(),
@@ -356,9 +360,11 @@ impl Pmix {
         self.credentials.process_ended(proc);
     }
 
-    /// All processes of a job have been started, and its parent wants to hear of that.
+    /// All processes of a job have been started, and its parent wants to hear of that. One that steers the run is told
+    /// of the second in any case.
     pub fn job_started(&self, job: &Job) {
-        for status in [Status::EVENT_JOB_START, Status::LAUNCH_COMPLETE] {
+        let told = [Status::EVENT_JOB_START, Status::LAUNCH_COMPLETE].into_iter();
+        for status in told.filter(|status| job.steerer.is_none() || *status != Status::LAUNCH_COMPLETE) {
             self.tell_parent(job, status, &job.all(), vec![Info::new(keys::NSPACE, Value::string(&job.nspace))]);
         }
     }
@@ -373,7 +379,7 @@ impl Pmix {
         let more = vec![Info::new(keys::JOB_TERM_STATUS, status), name];
         if tells.job_events {
             self.tell_parent(job, Status::EVENT_JOB_END, &job.all(), more);
-        } else if let Some(parent) = job.parent.as_ref().filter(|_| tells.completion) {
+        } else if let Some(parent) = job.starter().filter(|_| tells.completion) {
             self.raise(vec![parent.clone()], Status::EVENT_JOB_END, &job.all(), more);
         }
     }
@@ -405,8 +411,11 @@ impl Pmix {
 
     /// Tells the parent of a job what it has asked to be told, whatever handlers it has for that.
     fn tell_parent(&self, job: &Job, status: Status, affected: &Proc, more: Vec<Info>) {
-        if let Some(parent) = &job.parent {
-            self.event(vec![parent.clone()], status, affected, more);
+        match (&job.parent, &job.steerer) {
+            (Some(parent), _) => self.event(vec![parent.clone()], status, affected, more),
+            // One that steers the run has handlers for the events of its own end, and others.
+            (None, Some(tool)) => self.raise(vec![tool.clone()], status, affected, more),
+            (None, None) => {}
         }
     }
 
@@ -418,13 +427,21 @@ impl Pmix {
     /// A process waits for a debugger somewhere; the process that has started its job hears of it, or else every tool,
     /// later ones too if `is_kept`.
     pub fn rank_stopped(&self, parent: Option<&Proc>, rank: &Proc, place: Option<Info>, is_kept: bool) {
+        let name = Info::new(keys::NSPACE, Value::string(&rank.nspace));
         if let Some(parent) = parent {
-            return self.raise(vec![parent.clone()], Status::READY_FOR_DEBUG, rank, place.into_iter().collect());
+            let more = place.into_iter().chain([name]).collect();
+            return self.raise(vec![parent.clone()], Status::READY_FOR_DEBUG, rank, more);
         }
-        let mut infos = vec![Info::new(keys::EVENT_AFFECTED_PROC, rank.clone())];
+        let mut infos = vec![Info::new(keys::EVENT_AFFECTED_PROC, rank.clone()), name];
         infos.extend([Info::new(keys::EVENT_NON_DEFAULT, true), Info::new(keys::EVENT_DO_NOT_CACHE, !is_kept)]);
         infos.extend(place);
         self.spread(Status::READY_FOR_DEBUG, DataRange::SESSION, &infos);
+    }
+
+    /// Every tool hears something of the launcher, those that come later as well.
+    pub fn tell_tools(&self, status: Status, more: Option<Info>) {
+        let infos: Vec<Info> = more.into_iter().chain([Info::new(keys::EVENT_NON_DEFAULT, true)]).collect();
+        self.spread(status, DataRange::SESSION, &infos);
     }
 
     /// Releases processes that wait for a debugger, all that a name names.
@@ -457,10 +474,12 @@ impl Pmix {
         self.spread(status, DataRange::CUSTOM, &info);
     }
 
-    /// Raises an event of our own, which comes from no process (Standard, `pmix_notification_fn_t`). Servers carry no
-    /// such event on.
+    /// Raises an event of our own, which comes from no process (Standard, `pmix_notification_fn_t`), or from the job
+    /// whose end it tells. Servers carry no such event on.
     fn spread(&self, status: Status, range: DataRange, info: &[Info]) {
-        let source = Proc::new(Nspace::new("").expect("a legal name"), Rank::UNDEF);
+        let ended = info.find(keys::EVENT_AFFECTED_PROC).filter(|_| status == Status::EVENT_JOB_END);
+        let nobody = || Proc::new(Nspace::new("").expect("a legal name"), Rank::UNDEF);
+        let source = ended.and_then(|info| info.value.as_proc().cloned()).unwrap_or_else(nobody);
         if let Some(hub) = &self.hub {
             let proxy = Info::new(keys::EVENT_PROXY, self.server.proc());
             let infos = [info, &[proxy]].concat();

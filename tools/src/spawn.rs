@@ -184,7 +184,7 @@ impl Request {
     /// As [`Survival::read`] and [`Stops::read`].
     pub fn complete(&self, job: &mut Job) -> Result<(), Status> {
         let infos = self.infos();
-        job.wants = self.wants();
+        job.wants = wants(&infos);
         job.survival = Survival::read(&infos)?;
         job.stops = Stops::read(&self.info, &self.apps)?;
         job.daemons = self.daemons.clone();
@@ -222,38 +222,37 @@ impl Request {
         of_apps.chain(&self.info).cloned().collect()
     }
 
-    /// Returns its parent's wishes for its streams.
-    fn wants(&self) -> StreamOptions {
-        let infos = self.infos();
-        let channel = |key, channel| if infos.is_set(key) { channel } else { Channels::NONE };
-        let rank = |info: &Info| match &info.value {
-            Value::Bool(wanted) => wanted.then_some(Rank(0)),
-            Value::Proc(proc) => Some(proc.rank),
-            Value::ProcRank(rank) => Some(*rank),
-            value => value.as_u32().map(Rank),
-        };
-        let given = |key| infos.find(key).and_then(rank);
-        let is_set = |key, older| infos.is_set(key) || infos.is_set(older);
-        StreamOptions {
-            output: channel(keys::FWD_STDOUT, Channels::STDOUT) | channel(keys::FWD_STDERR, Channels::STDERR),
-            input: given(keys::STDIN_TGT).or_else(|| given(keys::FWD_STDIN)),
-            tags: match () {
-                () if infos.is_set(keys::IOF_TAG_DETAILED_OUTPUT) => Tags::Detailed,
-                () if infos.is_set(keys::IOF_TAG_FULLNAME_OUTPUT) => Tags::Full,
-                () if is_set(keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT) => Tags::Short,
-                () if infos.is_set(keys::IOF_RANK_OUTPUT) => Tags::Rank,
-                () => Tags::None,
-            },
-            format: LineFormat::read(&infos),
-            is_merged: is_set(keys::IOF_MERGE_STDERR_STDOUT, keys::MERGE_STDERR_STDOUT),
-            is_raw: infos.is_set(keys::IOF_OUTPUT_RAW),
-            files: Files::read(&infos),
-        }
-    }
-
     /// Returns the events that its parent wants to hear of.
     pub fn tells(&self) -> Tells {
         Tells::read(&self.infos())
+    }
+}
+
+/// Returns the wishes for the streams of a job that attributes have.
+pub fn wants(infos: &[Info]) -> StreamOptions {
+    let channel = |key, channel| if infos.is_set(key) { channel } else { Channels::NONE };
+    let rank = |info: &Info| match &info.value {
+        Value::Bool(wanted) => wanted.then_some(Rank(0)),
+        Value::Proc(proc) => Some(proc.rank),
+        Value::ProcRank(rank) => Some(*rank),
+        value => value.as_u32().map(Rank),
+    };
+    let given = |key| infos.find(key).and_then(rank);
+    let is_set = |key, older| infos.is_set(key) || infos.is_set(older);
+    StreamOptions {
+        output: channel(keys::FWD_STDOUT, Channels::STDOUT) | channel(keys::FWD_STDERR, Channels::STDERR),
+        input: given(keys::STDIN_TGT).or_else(|| given(keys::FWD_STDIN)),
+        tags: match () {
+            () if infos.is_set(keys::IOF_TAG_DETAILED_OUTPUT) => Tags::Detailed,
+            () if infos.is_set(keys::IOF_TAG_FULLNAME_OUTPUT) => Tags::Full,
+            () if is_set(keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT) => Tags::Short,
+            () if infos.is_set(keys::IOF_RANK_OUTPUT) => Tags::Rank,
+            () => Tags::None,
+        },
+        format: LineFormat::read(infos),
+        is_merged: is_set(keys::IOF_MERGE_STDERR_STDOUT, keys::MERGE_STDERR_STDOUT),
+        is_raw: infos.is_set(keys::IOF_OUTPUT_RAW),
+        files: Files::read(infos),
     }
 }
 
@@ -301,7 +300,7 @@ mod tests {
 
     #[test]
     fn streams_are_wanted_as_is_said() {
-        let wants = |infos: &[Info]| request(infos.to_vec()).wants();
+        let wants = |infos: &[Info]| wants(infos);
         let both = [Info::new(keys::FWD_STDOUT, true), Info::new(keys::FWD_STDERR, true)];
         assert_eq!(
             wants(&both),
@@ -326,7 +325,8 @@ mod tests {
         let (both, merge) = ([keys::FWD_STDOUT, keys::NOTIFY_COMPLETION], keys::MERGE_STDERR_STDOUT);
         let of_app = |mut request: Request| {
             request.apps[0].info = both.iter().chain([&merge]).map(|key| Info::new(key, true)).collect();
-            (request.wants().output, request.wants().is_merged, request.tells().completion)
+            let wants = wants(&request.infos());
+            (wants.output, wants.is_merged, request.tells().completion)
         };
         assert_eq!(of_app(request(vec![])), (Channels::STDOUT, true, true));
         let other = both.map(|key| Info::new(key, false));

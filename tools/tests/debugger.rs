@@ -41,7 +41,8 @@ impl Debugger {
             let _ = heard.send(notice);
             chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
         });
-        let codes = [Status::READY_FOR_DEBUG, Status::EVENT_JOB_END];
+        let of_launchers = [Status::LAUNCHER_READY, Status::LAUNCH_COMPLETE];
+        let codes = [&[Status::READY_FOR_DEBUG, Status::EVENT_JOB_END], &of_launchers[..]].concat();
         tool.primary().register_event_handler(&codes, &[], handler).wait().unwrap();
         Self { tool, events }
     }
@@ -146,6 +147,33 @@ fn ranks_of_the_run_wait_at_their_first_instruction_for_gdb() {
     let ended = job.finish();
     assert_eq!((ended.code, ended.stdout.lines().count()), (Some(0), 3), "{ended:?}");
     let _ = debugger.tool.finalize(&[]);
+}
+
+#[test]
+fn a_launcher_that_is_to_pause_waits_for_a_tool_and_for_no_signal() {
+    let script =
+        r#"PMIX_LAUNCHER_PAUSE_FOR_TOOL=1 exec "$0" run --report-uri - sh -c 'echo ran$PMIX_LAUNCHER_PAUSE_FOR_TOOL'"#;
+    let mut job = Job::in_shell(script);
+    // Its address.
+    job.line();
+    let debugger = Debugger::attach(&job);
+    let ready = debugger.next();
+    assert_eq!(ready.status, Status::LAUNCHER_READY);
+    assert!(ready.info.find(keys::SERVER_URI).is_some(), "{ready:?}");
+    let launcher = debugger.tool.primary().server().unwrap().clone();
+    debugger.release(&launcher);
+    let launched = debugger.next();
+    assert_eq!(launched.status, Status::LAUNCH_COMPLETE);
+    assert_ne!(launched.info.find(keys::NSPACE).unwrap().value, Value::string(&launcher.nspace));
+    let ended = job.finish();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ran\n"), "{ended:?}");
+    let _ = debugger.tool.finalize(&[]);
+    let mut job = Job::in_shell(script);
+    job.line();
+    job.send(Signal::SIGTERM);
+    let ended = job.finish();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(128 + 15), ""), "{ended:?}");
+    assert!(ended.stderr.contains("no rank was started"), "{ended:?}");
 }
 
 #[test]

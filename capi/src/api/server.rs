@@ -170,6 +170,9 @@ fn start(config: ServerConfig, module: Module, tool: Option<&Client>) -> Result<
         instanton::trace!("the tool does not hear its own server: {error}");
         error.status()
     })?;
+    if let Some(tool) = tool {
+        session::know_address(tool, keys::MYSERVER_URI, &server);
+    }
     ENVIRONMENT.put(Arc::new(server.fork_environment()));
     Ok(Running { server: Arc::new(server), inits: 1, of_tool, host, is_gateway: false, is_bare: false, launcher: None })
 }
@@ -219,7 +222,8 @@ pub fn launch(tool: &Client, info: &[Info]) -> Outcome {
     let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
     if running.is_none() {
         let Proc { nspace, rank } = tool.proc().clone();
-        let config = ServerConfig { nspace, rank, ..config(info)? };
+        // The launcher itself shows what its processes print.
+        let config = ServerConfig { nspace, rank, local_output: false, ..config(info)? };
         let started = start(config, Module::empty(), Some(tool))?;
         let launcher = Launcher::new(&started.server, session::job_ended).map_err(|error| {
             instanton::trace!("no launcher: {error}");

@@ -155,6 +155,7 @@ impl Running {
             gives_terminals: run.output.gives_terminals(&out),
             libraries: Arc::new(Libraries::new(run.general.library, run.general.verbose)),
             pmi: run.general.pmi,
+            steerer: None,
             environment: Some(Arc::new(environment)),
             input: Some(Arc::new(input.into())),
         };

@@ -16,7 +16,8 @@ use crate::report;
 use crate::server::Pmix;
 
 /// Signals that the user sends to end ranks; one that is stopped would not get them.
-const ENDING: [Signal; 5] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGABRT];
+pub(super) const ENDING: [Signal; 5] =
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGABRT];
 
 impl Running {
     /// All ranks of a job that was asked for on a command line are started.

@@ -77,7 +77,7 @@ impl Running {
             let asked = live.tells.ends || live.tells.failures && ended.is_failure();
             let mut members = if goes_on { self.jobs.connected(number) } else { Vec::new() };
             // A parent that has asked hears of it once.
-            let parent = live.job.parent.as_ref().filter(|_| asked);
+            let parent = live.job.starter().filter(|_| asked);
             members.retain(|member| parent.is_none_or(|parent| parent.nspace != member.nspace));
             pmix.process_ended(&live.job, &ended, asked, members);
         }

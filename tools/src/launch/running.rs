@@ -8,18 +8,19 @@
 //! When no child is left, nobody can write any more: output is forwarded to its end, and that is the job's end.
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use instanton::data::{Proc, Status};
-use instanton::launch::{Lacks, programs};
+use instanton::launch::{Lacks, TimeLimits, programs};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::caller::Caller;
+use super::debugging::ENDING as ENDS_RANKS;
 use super::explain;
 use super::hang::Hang;
 use super::pace::Pace;
@@ -36,6 +37,7 @@ use crate::outcome::Outcome;
 use crate::output::{OutputReceiver, OutputSender, Sink};
 use crate::record::Record;
 use crate::server::Pmix;
+use crate::steering::Steering;
 use crate::strangers::Stranger;
 use crate::streams::Streams;
 use crate::threads::start_thread;
@@ -94,6 +96,20 @@ pub(super) struct Running {
     /// Clean-ups of ranks.
     pub(super) record: Arc<Record>,
     pub(super) hang: Hang,
+    /// The way to the tool that steers the run, and its time limits for the first job.
+    pub(super) steering: Option<Steering>,
+    pub(super) steered_limits: TimeLimits,
+    /// The start of the first job, which waits for a tool's word.
+    pub(super) held: Option<FirstStart>,
+}
+
+/// What the start of the first job needs.
+pub(super) struct FirstStart {
+    pub(super) programs: Vec<PathBuf>,
+    /// Time that it may take.
+    pub(super) limit: Option<Duration>,
+    /// File for the process table.
+    pub(super) table: Option<PathBuf>,
 }
 
 impl Running {
@@ -134,6 +150,7 @@ impl Running {
                 environment: None,
                 input: None,
                 pmi: run.general.pmi,
+                steerer: None,
             },
             streams,
             has_children: false,
@@ -148,6 +165,9 @@ impl Running {
             leaving: 0,
             record,
             hang: Hang::new(&run.general),
+            steering: None,
+            steered_limits: TimeLimits::default(),
+            held: None,
         }
     }
 
@@ -168,17 +188,11 @@ impl Running {
     }
 
     /// Starts the first job, or ends what was started of it when a rank cannot be, and whatever watches it.
-    /// `limit` is the time that it may take.
-    pub(super) fn start_first(
-        &mut self,
-        programs: &[PathBuf],
-        limit: Option<Duration>,
-        proctable: Option<&Path>,
-        pmix: &Pmix,
-    ) -> Result<()> {
+    pub(super) fn start_first(&mut self, start: FirstStart, pmix: &Pmix) -> Result<()> {
+        let FirstStart { programs, limit, table } = start;
         let first = self.jobs.first().number;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        if let Err((rank, error)) = self.starter.start(&mut self.jobs, first, programs, until, pmix) {
+        if let Err((rank, error)) = self.starter.start(&mut self.jobs, first, &programs, until, pmix) {
             let error = error.downcast::<io::Error>()?;
             if let Some(limit) = limit.filter(|_| error.kind() == io::ErrorKind::TimedOut) {
                 self.outcome.start_timed_out(limit);
@@ -190,7 +204,7 @@ impl Running {
                 self.outcome.not_started(self.jobs.who(first, rank), why);
             }
         } else {
-            self.all_started(first, proctable, pmix)?;
+            self.all_started(first, table.as_deref(), pmix)?;
         }
         self.watch()
     }
@@ -318,6 +332,9 @@ impl Running {
                     known.then(|| pmix.checkpoint(targets, name));
                     done.complete(if known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) });
                 }
+                Ok(Event::Begin) => self.start_held(pmix),
+                Ok(Event::Released(_)) if self.held.is_some() => self.start_held(pmix),
+                Ok(Event::SteererGone) => self.steerer_gone(),
                 Ok(Event::Abort(abort)) => self.abort(abort, pmix),
                 Ok(Event::Stopped(proc, place)) => self.stopped(&proc, place, pmix),
                 Ok(Event::ToolGone(tool, leave)) => self.tool_gone(&tool, leave, pmix),
@@ -381,6 +398,8 @@ impl Running {
             | Event::Signal(_)
             | Event::ToolGone(..)
             | Event::Waits
+            | Event::Begin
+            | Event::SteererGone
             | Event::GuardianGone => {}
         }
     }
@@ -391,6 +410,9 @@ impl Running {
             return if ENDING.iter().any(|ending| *ending as i32 == signal) {
                 self.leave()
             };
+        }
+        if self.held.is_some() && Signal::try_from(signal).is_ok_and(|signal| ENDS_RANKS.contains(&signal)) {
+            self.outcome.sent_before_start(signal);
         }
         self.outcome.was_sent(signal);
         if self.insisted > 0 && self.is_waiting {
@@ -430,6 +452,9 @@ impl Running {
             all.into_iter().for_each(|number| self.give_up(number, pmix));
         }
         self.callers_proceed(pmix);
+        if self.outcome.is_decided() {
+            self.give_up_held();
+        }
         if self.is_waiting && !self.jobs.anybody_is_awaited() && !self.stays() {
             self.is_waiting = false;
             self.next = None;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use instanton::data::{Channels, Rank};
+use instanton::data::{Channels, Proc, Rank};
 use instanton::internal::sys::exec_stop;
 use instanton::internal::sys::spawn::Spawn;
 use instanton::launch::{App, programs};
@@ -56,6 +56,8 @@ pub(super) struct Starter {
     pub(super) input: Option<Arc<File>>,
     /// The user's word on how ranks speak.
     pub(super) pmi: Option<Choice>,
+    /// The tool that steers the run, and prints what it wants of the jobs that it spawns.
+    pub(super) steerer: Option<Proc>,
 }
 
 impl Starter {
@@ -143,7 +145,7 @@ impl Starter {
         pmix.set_up(job, rank, &mut environment)
             .map_err(|status| anyhow!("the PMIx server refuses a rank's environment: {status}"))?;
         let wants = job.wants.over(&self.options);
-        let input: OwnedFd = match &job.parent {
+        let input: OwnedFd = match job.starter() {
             None if wants.input == Some(Rank(rank)) => match &self.input {
                 Some(input) => input.try_clone()?.into(),
                 None => io::stdin().as_fd().try_clone_to_owned()?,
@@ -205,9 +207,10 @@ impl Starter {
             let style = LineStyle { source: job.proc(rank), stream: name, tag, format, is_raw };
             let pulls = self.streams.pulls.clone();
             let always = wants.output.contains(channel);
+            let is_shown_there = always && job.parent.is_some() && job.parent == self.steerer;
             let pulled = PulledStream { pulls, source: job.proc(rank), channel, always };
             let source = Source::new(pipe, style)?.watched(self.streams.strangers.clone(), pid);
-            feed.add(source.pulled(pulled).filed(file, wants.files.only));
+            feed.add(source.pulled(pulled).filed(file, wants.files.only || is_shown_there));
         }
         Ok(pid)
     }

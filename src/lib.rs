@@ -122,7 +122,7 @@ pub mod internal {
     #[cfg(all(feature = "client", feature = "server"))]
     pub mod upstream {
         pub use crate::upstream::parsers::{is_answer, is_job_info, is_news};
-        pub use crate::upstream::{contacts, node, told};
+        pub use crate::upstream::{contacts, exchange, node, told};
     }
     #[cfg(feature = "peers")]
     pub mod wall_clock {

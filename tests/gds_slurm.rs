@@ -64,6 +64,15 @@ fn a_get_of_any_users_rank_makes_no_system_call() {
 }
 
 #[test]
+fn what_other_nodes_post_is_at_hand_after_a_fence() {
+    let (test, program) = ("what_other_nodes_post_is_at_hand_after_a_fence", peer("pmix/collected"));
+    let Some(cluster) = plugged(test, std::slice::from_ref(&program)) else { return };
+    let outcome = cluster.run(of_nobody(&cluster, &[], "", &program, &[])).expect(0);
+    assert_eq!(outcome.stdout.matches("of 8 collected: right").count(), 8, "{outcome:#?}");
+    cluster.expect_clean();
+}
+
+#[test]
 fn data_come_without_a_fence_job_after_job() {
     let (test, program) = ("data_come_without_a_fence_job_after_job", peer("pmix/dmodex"));
     let Some(cluster) = plugged(test, std::slice::from_ref(&program)) else { return };

@@ -4,6 +4,7 @@
 
 mod launch;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -98,6 +99,20 @@ impl Suite {
         let both = std::env::join_paths(both).expect("a colon in no name");
         self.ranks(ranks, library, program).env("PMIX_MCA_mca_base_component_path", both)
     }
+
+    /// A launch, on two nodes beside that of the launcher, two ranks on each.
+    fn on_nodes(&self, launch: Launch) -> Launch {
+        let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/launch/nodes");
+        let both = [dist().join("lib/instanton"), self.libraries.join("pmix2/lib/pmix")];
+        let both = std::env::join_paths(both).expect("a colon in no name");
+        let by_ssh = ["--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent"].map(OsString::from);
+        let by_ssh = by_ssh.into_iter().chain([nodes.clone().into(), "--host".into(), "one:2,two:2".into()]);
+        // Behind the loader's own arguments and the launcher.
+        let launch = launch.insert(5, by_ssh).through(nodes);
+        let launch = launch.env("INSTANTON_TEST_DAEMON", self.root.join("usr/bin/prted"));
+        let launch = launch.env("INSTANTON_TEST_DAEMON_LIBRARIES", self.path());
+        launch.env("INSTANTON_TEST_COMPONENTS", both)
+    }
 }
 
 /// The lines of the output that mean something. The launcher ends what ranks log with a NUL, wherever that comes among
@@ -150,6 +165,24 @@ fn a_stock_rank_that_cannot_map_the_segments_is_told_by_its_own_library() {
         let without = suite.ranks(2, Stock, "pmix/survey").run().expect(0);
         assert!(lines(&with).len() > 5, "{with:#?}");
         assert_eq!(lines(&with), lines(&without));
+    }
+}
+
+#[test]
+fn what_other_nodes_post_is_at_hand_after_a_fence() {
+    let test = "what_other_nodes_post_is_at_hand_after_a_fence";
+    if !nix::unistd::geteuid().is_root() {
+        return skipped(test, "not root");
+    }
+    for suite in Suite::all(test, &["pmix/collected"]) {
+        for library in [Stock, Ours] {
+            if library == Stock && !suite.answers_stock_ranks() {
+                continue;
+            }
+            let launch = suite.on_nodes(suite.plugged(4, library, "pmix/collected"));
+            let outcome = launch.run().expect(0);
+            assert_eq!(outcome.stdout.matches("of 4 collected: right").count(), 4, "{library:?}: {outcome:#?}");
+        }
     }
 }
 

@@ -83,7 +83,7 @@ pub struct Module {
     pub register_job_info: Option<unsafe extern "C" fn(Object, Object) -> c_int>,
     pub store_job_info: Any,
     pub store: Option<unsafe extern "C" fn(*const Proc, u8, Object) -> c_int>,
-    pub store_modex: Any,
+    pub store_modex: Option<StoreModex>,
     pub fetch: Any,
     pub setup_fork: Option<unsafe extern "C" fn(*const Proc, *mut *mut *mut c_char) -> c_int>,
     pub add_nspace: Option<unsafe extern "C" fn(*const c_char, u32, *const Info, usize) -> c_int>,
@@ -108,6 +108,10 @@ const _: () = {
 unsafe impl Sync for Module {}
 // SAFETY: as above.
 unsafe impl Send for Module {}
+
+/// The host stores what a collecting fence has brought. Before 7.0 it is called with the namespace, the buffer, and the
+/// tracker of the fence; since then with the buffer and a name.
+pub type StoreModex = unsafe extern "C" fn(Object, Object, Object) -> c_int;
 
 /// Functions of 7.0: a client is told of a job, a key is looked up, a key of a process is gone, and the host has more
 /// to say of a job that it has registered.
@@ -179,6 +183,20 @@ pub struct Answers {
     pub destruct: usize,
 }
 
+/// How a release exchanges posted data when a fence collects.
+#[derive(Clone, Copy)]
+pub enum Exchange {
+    /// Processes are named by their places among the participants, of which the tracker of the fence has an array.
+    ByPlace {
+        /// Offset in the tracker of the array of participants, and of their number behind it.
+        participants: usize,
+        /// The host asks its own module, whatever those of its clients are.
+        of_own: bool,
+    },
+    /// Processes are named.
+    ByName,
+}
+
 /// Offsets in the objects of a release.
 #[derive(Clone, Copy)]
 pub struct Layout {
@@ -218,6 +236,7 @@ pub struct Layout {
     pub for_all: &'static [usize],
     /// Offset of the number of its release in a peer, where peers on the release have the plug-in read for them.
     pub peer_release: Option<usize>,
+    pub exchange: Exchange,
     /// How a module answers on the thread that asks, where the release lets it.
     pub answers: Option<Answers>,
     /// Sizes of the component and of the module that plug-ins of the release have.
@@ -253,6 +272,7 @@ const V4_2: Layout = Layout {
     add_job_data: None,
     for_all: &[],
     peer_release: None,
+    exchange: Exchange::ByPlace { participants: 552, of_own: false },
     answers: None,
     component: 264,
     module: 136,
@@ -276,6 +296,7 @@ const V5_0: Layout = Layout {
     rank_name: 152,
     rank_user: 168,
     globals: 3064,
+    exchange: Exchange::ByPlace { participants: 560, of_own: true },
     component: 224,
     module: 152,
     ..V4_2
@@ -309,6 +330,7 @@ const V7_0: Layout = Layout {
     // Sessions that come and go.
     for_all: &[6, 7],
     peer_release: Some(96 + 4),
+    exchange: Exchange::ByName,
     answers: Some(Answers {
         list: Class { symbol: "pmix_list_t_class", size: 168 },
         sentinel: 72,

@@ -3,8 +3,8 @@
 //!
 //! A release that lets a module answer there ([`Answers`]) asks it first, and goes to its own thread with what it has no
 //! answer to. So this module answers what the segments say of one key, and nothing else; the host's own thread passes
-//! everything on to the module `hash`, which has the job's information as well, what other jobs and other nodes post,
-//! and what the process itself has put and not committed.
+//! everything on to the module `hash`, which has the job's information as well, what other jobs post, what other nodes
+//! post and no fence has collected, and what the process itself has put and not committed.
 //!
 //! An answer is an entry in a list of the host. Nobody is given one before an answer of the host itself, to a question
 //! of this module, has been found to be what it is taken for ([`prove`]).
@@ -173,7 +173,7 @@ pub unsafe fn answer(host: &Host, answers: &Answers, asked: &Asked) -> bool {
     if !is_plain || !(rank.is_process() || rank == Rank::WILDCARD) {
         return false;
     }
-    match own.look(&Question::new(rank, key.to_bytes())) {
+    match own.look(&Question::new(rank, key.to_bytes()), Scope(asked.scope) == Scope::LOCAL) {
         // SAFETY: the list is the host's, and it is proved what its lists are.
         Ok(Some(found)) => unsafe { found.append(host, answers, asked.list, key) },
         Ok(None) | Err(_) => false,
@@ -193,9 +193,10 @@ unsafe fn are_idle(info: *const Info, count: usize) -> bool {
 
 impl Own {
     /// Copies a value; none of a kind that has to be taken apart, or that the process itself has put: there may be a
-    /// later one that it has not committed.
-    fn look(&self, question: &Question<'_>) -> Result<Option<Found>, Miss> {
-        let copy = |raw: &RawValue<'_>| match question.rank() == self.proc.rank && raw.scope() != Scope::UNDEF {
+    /// later one that it has not committed. With `of_node` what other nodes have posted does not count.
+    fn look(&self, question: &Question<'_>, of_node: bool) -> Result<Option<Found>, Miss> {
+        let (is_own, is_elsewhere) = (question.rank() == self.proc.rank, !self.reader.is_local(question.rank()));
+        let copy = |raw: &RawValue<'_>| match raw.scope() != Scope::UNDEF && (is_own || is_elsewhere && of_node) {
             true => None,
             false => Found::copy(raw),
         };

@@ -13,6 +13,8 @@ use crate::memory;
 
 /// Packs values: `PMIx_Data_pack`.
 type Pack = unsafe extern "C" fn(*const crate::abi::Proc, *mut DataBuffer, *const c_void, i32, u16) -> c_int;
+/// Decompresses what the library has compressed: `PMIx_Data_decompress`.
+type Decompress = unsafe extern "C" fn(*const u8, usize, *mut *mut u8, *mut usize) -> bool;
 /// Type of a value, in packs.
 const VALUE: u16 = 21;
 /// Most functions that make an object: one for each class that it is of.
@@ -53,6 +55,7 @@ pub struct Host {
     pub module: usize,
     pub functions: Module,
     pack: Pack,
+    decompress: Decompress,
 }
 
 /// An object that the loader has mapped.
@@ -146,6 +149,7 @@ impl Host {
         let layout = layout_of(&version).ok_or_else(|| format!("{version:?} is not served"))?;
         let class = |class| library.class(layout, class);
         let (pack, _) = library.symbol("PMIx_Data_pack")?;
+        let (decompress, _) = library.symbol("PMIx_Data_decompress")?;
         let (module, functions) = passed_on_to(&library, layout)?;
         Ok(Host {
             base: library.base as usize,
@@ -161,6 +165,8 @@ impl Host {
             functions,
             // SAFETY: a public function of this type in every release.
             pack: unsafe { std::mem::transmute::<usize, Pack>(pack) },
+            // SAFETY: as above.
+            decompress: unsafe { std::mem::transmute::<usize, Decompress>(decompress) },
         })
     }
 
@@ -231,6 +237,21 @@ impl Host {
         // SAFETY: the library has allocated it for its caller.
         unsafe { libc::free(buffer.base.cast()) };
         (status == SUCCESS && read.is_ok()).then_some(bytes)
+    }
+
+    /// Decompresses what a library of this release has compressed.
+    pub fn decompressed(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (mut found, mut len) = (ptr::null_mut(), 0);
+        // SAFETY: the bytes are there, and the library allocates what it finds.
+        let done = unsafe { (self.decompress)(bytes.as_ptr(), bytes.len(), &raw mut found, &raw mut len) };
+        if !done || found.is_null() {
+            return None;
+        }
+        let mut bytes = vec![0; len];
+        let read = memory::read(found as usize, &mut bytes);
+        // SAFETY: the library has allocated it for its caller.
+        unsafe { libc::free(found.cast()) };
+        read.is_ok().then_some(bytes)
     }
 }
 

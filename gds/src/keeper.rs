@@ -8,6 +8,10 @@
 //! segments wait for them; a job that nobody has asked about, with more of those than [`MOST_AHEAD`], is left alone: a
 //! job of stock processes never has segments.
 //!
+//! What processes of other nodes have posted comes when a fence collects, before anybody is told that it is over. Where
+//! that cannot be read, what is there of other nodes is taken back, because it may be out of date: readers ask the
+//! server.
+//!
 //! One lock has the jobs. The host's thread holds it while it writes what one process has committed, this thread while
 //! it answers readers; making segments of an answer, which takes long, holds nothing. The thread starts with the first
 //! job, blocks every signal, and is joined when the host closes the plug-in. A forked child has no such thread, and the
@@ -21,6 +25,7 @@ use std::thread::JoinHandle;
 use instanton::data::{Key, Nspace, Posted, Proc, Rank, Scope, Value};
 use instanton::handover::Listener;
 use instanton::internal::sys::signals::spawn_without_signals;
+use instanton::internal::upstream::exchange::Exchanged;
 use instanton::internal::upstream::told;
 use instanton::store::{JobWriter, Limits, Misuse};
 use instanton::trace;
@@ -94,8 +99,7 @@ struct Ahead {
 impl Ahead {
     /// Adds a commit, unless there are too many bytes then. Returns whether there are not.
     fn add(&mut self, commit: Commit) -> bool {
-        let (_, key, value) = &commit;
-        self.bytes += size_of::<Commit>() + key.as_bytes().len() + value.as_ref().map_or(0, Value::kept_size);
+        self.bytes += size_of::<Commit>() + commit.1.kept_size();
         let has_room = self.bytes <= MOST_AHEAD;
         if has_room {
             self.commits.push(commit);
@@ -104,8 +108,24 @@ impl Ahead {
     }
 }
 
-/// A value that a process has committed; none where it is one that nobody can read here.
-type Commit = (Rank, Key, Option<Value>);
+/// What is said of a process.
+type Commit = (Rank, Said);
+
+enum Said {
+    /// A process of this node has committed a value; none where it is one that nobody can read here.
+    Committed(Key, Option<Value>),
+    /// What a process of another node has posted.
+    Exchanged(Vec<Posted>),
+}
+
+impl Said {
+    fn kept_size(&self) -> usize {
+        match self {
+            Said::Committed(key, value) => key.as_bytes().len() + value.as_ref().map_or(0, Value::kept_size),
+            Said::Exchanged(entries) => entries.iter().map(|entry| entry.value.kept_size()).sum(),
+        }
+    }
+}
 
 impl Keeper {
     /// Begins without jobs.
@@ -183,15 +203,41 @@ impl Keeper {
         let Some(job) = jobs.by_name.get_mut(&proc.nspace) else { return };
         match &mut job.state {
             // These come to an end with the segments that are made.
-            State::Told(ahead) => ahead.commits.push((proc.rank, key, value)),
+            State::Told(ahead) => ahead.commits.push((proc.rank, Said::Committed(key, value))),
             State::Announced(ahead) => {
-                if !ahead.add((proc.rank, key, value)) {
+                if !ahead.add((proc.rank, Said::Committed(key, value))) {
                     trace!("{} is left alone: more than {MOST_AHEAD} bytes are committed ahead", proc.nspace);
                     jobs.leave_alone(&proc.nspace);
                 }
             }
             State::Kept(writer) => {
-                write(writer, (proc.rank, key, value));
+                write(writer, (proc.rank, Said::Committed(key, value)));
+                look_after(writer, &mut job.listener);
+            }
+        }
+    }
+
+    /// The jobs that what other nodes post is kept of.
+    pub fn exchanging(&self) -> Vec<Nspace> {
+        let jobs = self.shared.jobs();
+        let takes = |job: &Job| !matches!(job.state, State::Announced(_));
+        jobs.by_name.iter().filter(|(_, job)| takes(job)).map(|(nspace, _)| nspace.clone()).collect()
+    }
+
+    /// A fence has brought what processes have posted; nothing where that is not known.
+    pub fn exchange(&self, nspace: &Nspace, found: Option<Exchanged>) {
+        let mut jobs = self.shared.jobs();
+        let Some(job) = jobs.by_name.get_mut(nspace) else { return };
+        let said = |(rank, entries)| (rank, Said::Exchanged(entries));
+        match (&mut job.state, found) {
+            (State::Announced(_), _) => {}
+            (State::Told(ahead), Some(found)) => ahead.commits.extend(found.into_iter().map(said)),
+            (State::Told(ahead), None) => ahead.commits.retain(|(_, said)| !matches!(said, Said::Exchanged(_))),
+            (State::Kept(writer), found) => {
+                match found {
+                    Some(found) => found.into_iter().for_each(|of_one| write(writer, said(of_one))),
+                    None => withdraw_others(writer),
+                }
                 look_after(writer, &mut job.listener);
             }
         }
@@ -306,17 +352,32 @@ fn segments(proc: &Proc, local: u32, answer: &[u8]) -> Result<JobWriter, String>
     JobWriter::create(&proc.nspace, info, &Limits::default()).map_err(|error| error.to_string())
 }
 
-/// Publishes a value. A process that commits is one of this node. Where that fails, nobody may go on seeing what was
-/// there before: readers ask the server for all that the process has.
-fn write(writer: &mut JobWriter, (rank, key, value): Commit) {
-    writer.mark_local(rank);
-    let written = match value {
-        Some(value) => writer.update(rank, &[Posted { scope: Scope::LOCAL, key, value }]),
-        None => writer.remove(rank, &[key]),
+/// Publishes what is said of a process. One that commits is of this node, and what a fence brings of those is known.
+/// Where that fails, nobody may go on seeing what was there before: readers ask the server for all that the process has.
+fn write(writer: &mut JobWriter, (rank, said): Commit) {
+    let written = match said {
+        Said::Exchanged(_) if writer.is_local(rank) => return,
+        Said::Exchanged(entries) => writer.update(rank, &entries),
+        Said::Committed(key, value) => {
+            writer.mark_local(rank);
+            match value {
+                Some(value) => writer.update(rank, &[Posted { scope: Scope::LOCAL, key, value }]),
+                None => writer.remove(rank, &[key]),
+            }
+        }
     };
     if let Err(error) = written {
-        trace!("what rank {rank} has committed is not kept: {error}");
+        trace!("what rank {rank} has posted is not kept: {error}");
         writer.withdraw(rank);
+    }
+}
+
+/// Takes back what processes of other nodes have posted.
+fn withdraw_others(writer: &mut JobWriter) {
+    for rank in (0..writer.reader().job_size()).map(Rank) {
+        if !writer.is_local(rank) && writer.posted(rank) != 0 {
+            writer.withdraw(rank);
+        }
     }
 }
 

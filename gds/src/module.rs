@@ -8,12 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use instanton::data::{Key, Nspace, Proc, Rank};
-use instanton::internal::upstream::{node, told};
+use instanton::internal::upstream::{exchange, node, told};
 use instanton::trace;
 
 use crate::abi::{
-    self, AddJobData, DeleteKey, ERROR, Fetch, Function, Info, Layout, Module, NOT_FOUND, NOT_SUPPORTED, Object,
-    SUCCESS, StoreJobInfo, TAKE_NEXT, Value,
+    self, AddJobData, DeleteKey, ERROR, Exchange, Fetch, Function, Info, Layout, Module, NOT_FOUND, NOT_SUPPORTED,
+    Object, SUCCESS, StoreJobInfo, TAKE_NEXT, Value,
 };
 use crate::client::{self, Asked};
 use crate::host::Host;
@@ -139,6 +139,7 @@ fn filled(theirs: &Module, layout: &Layout) -> Module {
         register_job_info: Some(register_job_info),
         store_job_info,
         store: Some(store),
+        store_modex: theirs.store_modex.and(Some(exchanged)),
         fetch,
         setup_fork: Some(setup_fork),
         add_nspace: Some(add_nspace),
@@ -162,14 +163,19 @@ unsafe extern "C" fn finalize() {
 }
 
 /// A peer that names this module alone gets it; whoever names several, or none, gets one of the host's. So does the
-/// server that has started this process, if its Gets can be answered from segments.
+/// server that has started this process, if its Gets can be answered from segments. The server itself gets it in
+/// place of `hash` where what other nodes post is seen in no other way.
 unsafe extern "C" fn assign_module(info: *const Info, count: usize, priority: *mut c_int) -> c_int {
     let mut is_named = false;
     look(|| {
         let names = (0..count).rev().find_map(|at| named_in(info.wrapping_add(at))).unwrap_or_default();
         let answers = HOST.get().is_some_and(|(host, _)| host.layout.answers.is_some());
+        let of_own = HOST.get().is_some_and(|(host, _)| {
+            matches!(host.layout.exchange, Exchange::ByPlace { of_own: true, .. }) && proof::has_no_module(host)
+        });
         let mut listed = names.split(|byte| *byte == b',');
         is_named = names == node::MODULE.as_bytes()
+            || of_own && names == b"hash" && environment::process().is_none()
             || answers && listed.any(|name| name == node::MODULE.as_bytes()) && client::is_offered();
     });
     if !is_named || priority.is_null() {
@@ -198,7 +204,8 @@ unsafe extern "C" fn add_nspace(nspace: *const c_char, local: u32, _: *const Inf
         let Some((host, _)) = HOST.get() else { return };
         let mut kept = kept();
         if matches!(*kept, Kept::Nothing) {
-            let began = proof::of_server(host).and_then(|server| {
+            let own = HOST.get().map_or(0, |(_, module)| &raw const *module as usize);
+            let began = proof::of_server(host, own).and_then(|server| {
                 trace!("the server {server} is served");
                 Keeper::new()
             });
@@ -328,7 +335,7 @@ unsafe extern "C" fn answered(
 unsafe extern "C" fn store(proc: *const abi::Proc, scope: u8, entry: Object) -> c_int {
     with(|host, keeper| {
         // Values for other nodes alone, or for the server itself, are not seen on this one.
-        if [REMOTE, DELETE_REMOTE, DELETE_INTERNAL].contains(&scope) {
+        if [REMOTE, INTERNAL, DELETE_REMOTE, DELETE_INTERNAL].contains(&scope) {
             return;
         }
         let Some(proc) = process(proc).filter(|proc| proc.rank.is_process()) else { return };
@@ -356,8 +363,46 @@ unsafe extern "C" fn store(proc: *const abi::Proc, scope: u8, entry: Object) -> 
     }
 }
 
+/// A collecting fence has brought what processes have posted: all participants, or those of this node and another's.
+unsafe extern "C" fn exchanged(first: Object, second: Object, tracker: Object) -> c_int {
+    with(|host, keeper| {
+        for nspace in keeper.exchanging() {
+            let read = match host.layout.exchange {
+                Exchange::ByPlace { participants, .. } => match proof::namespace(host, first as usize) {
+                    Ok(found) if found != nspace => continue,
+                    Ok(_) => proof::are_all_of(&nspace, tracker as usize, participants),
+                    Err(error) => Err(error),
+                }
+                .and_then(|()| proof::bytes(host, second as usize))
+                .map(|bytes| exchange::by_place(&bytes)),
+                Exchange::ByName => proof::bytes(host, first as usize)
+                    .map(|bytes| exchange::by_name(&bytes, &nspace, |part| host.decompressed(part))),
+            };
+            let found = match read {
+                Ok(Ok(found)) => Some(found),
+                Ok(Err(error)) => {
+                    trace!("what other nodes have posted of {nspace} is not read: {error}");
+                    None
+                }
+                Err(error) => {
+                    trace!("what other nodes have posted of {nspace} is not read: {error}");
+                    None
+                }
+            };
+            keeper.exchange(&nspace, found);
+        }
+    });
+    match HOST.get().and_then(|(host, _)| host.functions.store_modex) {
+        // SAFETY: what the host has called this one with.
+        Some(pass_on) => unsafe { pass_on(first, second, tracker) },
+        None => ERROR,
+    }
+}
+
 /// The scope of values that are for other nodes.
 const REMOTE: u8 = 2;
+/// The scope of what a process keeps to itself.
+const INTERNAL: u8 = 4;
 /// Scopes of 7.0 by which a process takes keys back, whatever stands beside them.
 const DELETE_LOCAL: u8 = 5;
 const DELETE_REMOTE: u8 = 6;

@@ -19,6 +19,9 @@ const FIRST_WITH_ANSWERS: u32 = 7;
 /// Most bytes of a message of the host.
 const LARGEST: usize = 256 << 20;
 
+/// Most participants of a fence that are looked at.
+const MOST_PARTICIPANTS: usize = 1 << 20;
+
 /// A process that asks for information.
 pub struct Peer {
     pub proc: Proc,
@@ -59,7 +62,7 @@ fn name(host: &Host, peer: usize) -> io::Result<(Proc, usize, usize)> {
 ///
 /// # Errors
 /// Says what is not; nothing may be kept then.
-pub fn of_server(host: &Host) -> io::Result<Proc> {
+pub fn of_server(host: &Host, plug_in: usize) -> io::Result<Proc> {
     let layout = host.layout;
     let peer = pointer(host.globals + layout.globals_peer)?;
     let (found, nspace, _) = name(host, peer)?;
@@ -72,10 +75,51 @@ pub fn of_server(host: &Host) -> io::Result<Proc> {
         return Err(wrong("the server's name"));
     }
     let own = layout.peer_module.map_or(Ok(0), |at| pointer(peer + at))?;
-    match pointer(nspace + layout.namespace_module)? == host.module && (own == 0 || own == host.module) {
+    let of_nspace = pointer(nspace + layout.namespace_module)?;
+    match [host.module, plug_in].contains(&of_nspace) && (own == 0 || own == host.module) {
         true => Ok(found),
         false => Err(wrong("the server's own module")),
     }
+}
+
+/// Returns whether the library has no module of its own yet: the one that it asks for now is that.
+pub fn has_no_module(host: &Host) -> bool {
+    let of_nspace = |peer: usize| {
+        let nspace = pointer(object(host, peer, host.peer, "a peer")? + host.layout.peer_namespace)?;
+        pointer(object(host, nspace, host.namespace, "a peer's namespace")? + host.layout.namespace_module)
+    };
+    pointer(host.globals + host.layout.globals_peer).and_then(of_nspace).is_ok_and(|module| module == 0)
+}
+
+/// The name of a namespace's object.
+///
+/// # Errors
+/// Says what it is not.
+pub fn namespace(host: &Host, address: usize) -> io::Result<Nspace> {
+    let nspace = object(host, address, host.namespace, "a namespace")?;
+    Nspace::new(text(pointer(nspace + host.layout.namespace_name)?)?).map_err(|_| wrong("a namespace's name"))
+}
+
+/// Proves that all participants of a fence are of one job. Its tracker has an array of them, and behind that their
+/// number; the names in it prove that it is one.
+///
+/// # Errors
+/// Says what it is not.
+pub fn are_all_of(nspace: &Nspace, tracker: usize, participants: usize) -> io::Result<()> {
+    let (array, count) = (pointer(tracker + participants)?, pointer(tracker + participants + 8)?);
+    if !(1..=MOST_PARTICIPANTS).contains(&count) {
+        return Err(wrong("the number of participants"));
+    }
+    let name = nspace.as_bytes();
+    let mut start = [0; 256];
+    for at in 0..count {
+        let start = &mut start[..name.len() + 1];
+        read(array + at * size_of::<abi::Proc>(), start)?;
+        if start.split_last() != Some((&0, name)) {
+            return Err(wrong("a participant"));
+        }
+    }
+    Ok(())
 }
 
 /// The process that a peer's object stands for.

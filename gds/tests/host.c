@@ -1,6 +1,6 @@
 /* A library that looks like a release which the plug-in serves, or nearly so: 4.2.2, 5.0.7 with LATER, 7.0.0rc1 with
  * LATEST. Sizes and places are those that it expects, unless a macro says otherwise; `ask` calls its query from here,
- * `run` goes through what a server does. */
+ * `run` goes through what a server does, `begin`, `exchange` and `end` through fences of a job. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +10,17 @@
 #define RELEASE "OpenPMIx 7.0.0rc1 (PMIx Standard: 4.1, Stable ABI: 0.0, Provisional ABI: 0.0)"
 enum { CLASS_AT = 0, ENTRY = 104, KEY_AT = 88, BUFFER = 120, BASE_AT = 80, USED_AT = 112, NAMESPACE = 1400,
        NAME_AT = 88, MODULE_AT = 488 + 24, PEER = 1120, OF_NAMESPACE = 72, OF_RANK = 88, RANK_INFO = 504,
-       RANK_AT = 96, ALL = 2584, SELF_AT = 8, OWN_PEER = 336, FUNCTIONS = 23, INTERFACE = 2 };
+       RANK_AT = 96, ALL = 2584, SELF_AT = 8, OWN_PEER = 336, FUNCTIONS = 23, INTERFACE = 2, PARTICIPANTS = 504 };
 #elif defined(LATER)
 #define RELEASE "OpenPMIx 5.0.7a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
 enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1912,
        NAME_AT = 144, MODULE_AT = 480 + 24, PEER = 1560, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 192,
-       RANK_AT = 152, ALL = 3064, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 17, INTERFACE = 1 };
+       RANK_AT = 152, ALL = 3064, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
 #else
 #define RELEASE "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)"
 enum { CLASS_AT = 40, ENTRY = 152, KEY_AT = 136, BUFFER = 160, BASE_AT = 120, USED_AT = 152, NAMESPACE = 1808,
        NAME_AT = 136, MODULE_AT = 456 + 24, PEER = 1488, OF_NAMESPACE = 112, OF_RANK = 120, RANK_INFO = 184,
-       RANK_AT = 144, ALL = 2944, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 15, INTERFACE = 1 };
+       RANK_AT = 144, ALL = 2944, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 15, INTERFACE = 1, PARTICIPANTS = 552 };
 #endif
 #ifndef VERSION
 #define VERSION RELEASE
@@ -60,6 +60,15 @@ int PMIx_Data_pack(const void *target, struct buffer *buffer, void *value, int32
   (void)buffer;
   return -1;
 #endif
+}
+
+/* What it has compressed begins with a mark. */
+char PMIx_Data_decompress(const uint8_t *bytes, size_t size, uint8_t **found, size_t *len) {
+  if (size < 4 || memcmp(bytes, "mark", 4) != 0) return 0;
+  *len = size - 4;
+  *found = malloc(*len + 1);
+  memcpy(*found, bytes + 4, *len);
+  return 1;
 }
 
 static int passed_on;
@@ -196,6 +205,51 @@ int run(struct module *module, int *variables) {
   ((void (*)(void))f[1])();
   return passed_on;
 }
+
+struct participant { char nspace[256]; uint32_t rank; };
+
+/* A job of two processes, of which one runs here, and has asked about the job; returns the variable with the address of
+ * its segments. */
+char *begin(struct module *module) {
+  static char told[] = "\2\10job\0\2\34pmix.job.size\0\16\2";
+  struct participant proc = {"job", 0};
+  char *name = "server", **environment = calloc(2, sizeof *environment), *reply = object(BUFFER, &pmix_buffer_t_class);
+  uint32_t seven = 7;
+  void **f = module->functions;
+  memcpy(pmix_globals + SELF_AT, "server", 7);
+  memcpy(pmix_globals + SELF_AT + 256, &seven, 4);
+  put(pmix_globals, PEER_AT, peer_of(name, name, 7));
+  ((int (*)(const char *, uint32_t, void *, size_t))f[10])("job", 1, NULL, 0);
+  environment[0] = strdup("PMIX_SERVER_URI41=server.7;tcp4://127.0.0.1:1");
+  ((int (*)(const void *, char ***))f[9])(&proc, &environment);
+  put(reply, BASE_AT, told);
+  put(reply, USED_AT, (void *)(sizeof told - 1));
+  ((int (*)(void *, void *))f[4])(peer_of("job", "job", 0), reply);
+  return environment[1];
+}
+
+enum how { WELL, OTHER_JOB, NOBODY, TOO_MANY, WILD_ARRAY, WILD_TRACKER, WILD_BUFFER };
+
+/* A fence has brought these bytes. */
+int exchange(struct module *module, char *bytes, size_t len, enum how how) {
+  static struct participant all[2] = {{"job", -2}, {"other", -2}}, *array = all;
+  char *buffer = object(BUFFER, &pmix_buffer_t_class), *tracker = calloc(1, 2048), *nspace;
+  void *wild = (void *)0x5a5a5a5a5a5a5a5a;
+  size_t count = how == OTHER_JOB ? 2 : how == NOBODY ? 0 : how == TOO_MANY ? (size_t)1 << 60 : 1;
+  put(buffer, BASE_AT, how == WILD_BUFFER ? wild : bytes);
+  put(buffer, USED_AT, (void *)len);
+  put(tracker, PARTICIPANTS, how == WILD_ARRAY ? wild : array);
+  put(tracker, PARTICIPANTS + 8, (void *)count);
+  if (how == WILD_TRACKER) tracker = wild;
+  memcpy(&nspace, peer_of("job", "job", 0) + OF_NAMESPACE, sizeof nspace);
+#ifdef LATEST
+  return ((int (*)(void *, const char *, void *))module->functions[7])(buffer, "job", tracker);
+#else
+  return ((int (*)(void *, void *, void *))module->functions[7])(nspace, buffer, tracker);
+#endif
+}
+
+void end(struct module *module) { ((void (*)(void))module->functions[1])(); }
 
 #ifdef LATEST
 #include <pthread.h>

@@ -1,9 +1,12 @@
 //! Hosts that are not what they say, in all the ways that a compiler can be told: none of them is touched where it must
 //! not be, and everything is passed on.
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use instanton::data::{Rank, Value};
+use instanton::handover::RemoteReader;
+use instanton::store::Question;
 use pmix_mca_gds_instanton as _;
 
 unsafe extern "C" {
@@ -12,6 +15,9 @@ unsafe extern "C" {
 
 type Ask = unsafe extern "C" fn(usize, *mut *mut c_void) -> c_int;
 type Gets = unsafe extern "C" fn(*mut c_void, *mut [c_int; 4]) -> c_int;
+type Begin = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+type Exchange = unsafe extern "C" fn(*mut c_void, *mut u8, usize, c_int) -> c_int;
+type End = unsafe extern "C" fn(*mut c_void);
 type Run = unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int;
 
 /// Compiles a host and loads it, for the whole life of the process.
@@ -28,7 +34,7 @@ fn host(name: &str, macros: &[&str]) -> *mut c_void {
     handle
 }
 
-fn function(host: *mut c_void, name: &std::ffi::CStr) -> *mut c_void {
+fn function(host: *mut c_void, name: &CStr) -> *mut c_void {
     // SAFETY: the library stays open.
     let found = unsafe { libc::dlsym(host, name.as_ptr()) };
     assert!(!found.is_null());
@@ -121,6 +127,70 @@ fn expect_of_each_release(test: &str, macros: &[&str], variables: c_int) {
 #[test]
 fn a_library_that_is_as_it_says_is_served() {
     expect_of_each_release("a_library_that_is_as_it_says_is_served", &[], 2);
+}
+
+/// A number that rank 1 has posted, as a release says so to other nodes; in 7.0 the part may be compressed.
+fn posted(release: &str, number: u8, compressed: bool) -> Vec<u8> {
+    let object = |bytes: Vec<u8>| [vec![2, bytes.len() as u8], bytes].concat();
+    let entry = |name: &[u8]| [name, b"\x02\x0cother\0\x0e", &[number]].concat();
+    if release != "7.0" {
+        let nobody = object(Vec::new());
+        return [nobody, object([vec![2, 1], object(entry(&[2, 1]))].concat())].concat();
+    }
+    let part = [vec![2, 1], object(entry(b"\x02\x08job\0\x01"))].concat();
+    let part = if compressed { [b"mark".to_vec(), part].concat() } else { part };
+    object([vec![2, compressed.into()], object(part)].concat())
+}
+
+#[test]
+fn what_a_fence_brings_is_seen_until_one_cannot_be_read() {
+    const TEST: &str = "what_a_fence_brings_is_seen_until_one_cannot_be_read";
+    const RELEASE: &str = "INSTANTON_TEST_RELEASE";
+    for (release, own) in RELEASES {
+        if std::env::var(RELEASE).is_ok_and(|asked| asked != release) || !in_a_process(TEST, &[(RELEASE, release)]) {
+            continue;
+        }
+        let host = host(&format!("exchange_{release}"), own);
+        let module = ask(host).expect("it is served");
+        // SAFETY: the type is that of host.c.
+        let begin: Begin = unsafe { std::mem::transmute(function(host, c"begin")) };
+        // SAFETY: as above.
+        let exchange: Exchange = unsafe { std::mem::transmute(function(host, c"exchange")) };
+        // SAFETY: as above.
+        let end: End = unsafe { std::mem::transmute(function(host, c"end")) };
+        // SAFETY: as above; the variable ends with a NUL.
+        let variable = unsafe { CStr::from_ptr(begin(module)) }.to_str().unwrap();
+        let address = variable.strip_prefix("INSTANTON_NODE_STORE=").unwrap().split(';').next().unwrap();
+        let reader = RemoteReader::open(address).expect("segments");
+        let seen = || reader.get(&Question::new(Rank(1), "other")).ok();
+        let exchange = |mut bytes: Vec<u8>, how| {
+            // SAFETY: as above; the host copies nothing and keeps nothing.
+            assert_eq!(unsafe { exchange(module, bytes.as_mut_ptr(), bytes.len(), how) }, 0);
+        };
+        let named = release == "7.0";
+        assert_eq!(seen(), None);
+        for (number, compressed) in [(7, false), (8, false), (9, named)] {
+            exchange(posted(release, number, compressed), 0);
+            assert_eq!(seen(), Some(Value::from(u32::from(number))), "{release}");
+        }
+        // A fence of others, or of nobody that can be named, and bytes that are none.
+        for how in 1..=6 {
+            exchange(posted(release, 10, false), how);
+            let is_read = named && how != 6;
+            assert_eq!(seen(), is_read.then(|| Value::from(10u32)), "{release}, {how}");
+            exchange(posted(release, 11, false), 0);
+            assert_eq!(seen(), Some(Value::from(11u32)), "{release}, {how}");
+        }
+        let whole = posted(release, 12, named);
+        for cut in 3..whole.len() {
+            exchange(whole[..cut].to_vec(), 0);
+            assert_eq!(seen(), None, "{release}, {cut}");
+        }
+        exchange(whole, 0);
+        assert_eq!(seen(), Some(Value::from(12u32)), "{release}");
+        // SAFETY: as above.
+        unsafe { end(module) };
+    }
 }
 
 /// Answers to a process for a key that the segments have, twice and on another thread, and there of another key.

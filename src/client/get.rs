@@ -297,6 +297,11 @@ impl Inner {
         {
             return step;
         }
+        if let Some(second) = self.jobs.second()
+            && self.shown_by(second, reader, epoch, &question, f)
+        {
+            return Step::Shown;
+        }
         match reader.read_in(epoch, &question, &mut |raw| f(Found::Shared(raw))) {
             Ok(()) => Step::Shown,
             Err(Miss::NotFound) => match self.jobs.second().filter(|_| question.nspace.is_empty()) {
@@ -312,6 +317,23 @@ impl Inner {
                 Step::Ask
             }
         }
+    }
+
+    /// Looks for what the own server has been told of a process of another node, which is what the node's segments have
+    /// or later: both see what a fence collects, and it alone what has been asked for.
+    #[cold]
+    fn shown_by(
+        &self,
+        second: &JobReader,
+        node: &JobReader,
+        epoch: &Epoch,
+        question: &Question<'_>,
+        f: Show<'_>,
+    ) -> bool {
+        let is_elsewhere = question.nspace.is_empty() && question.rank.is_process() && !node.is_local(question.rank);
+        is_elsewhere
+            && !question.is_reserved()
+            && second.read_in(epoch, question, &mut |raw| f(Found::Shared(raw))).is_ok()
     }
 
     /// Looks for what the node's segments do not have: it may have come from elsewhere.

@@ -20,6 +20,7 @@ mod commands;
 mod connection;
 pub mod contacts;
 mod error;
+pub mod exchange;
 mod host;
 mod job_info;
 mod modex;

@@ -1,7 +1,7 @@
 //! Parsers of a stock server's words, as functions of bytes alone, for tests that damage them: each returns whether it
 //! takes them.
 use super::connection::{event, output};
-use super::{answers, job_info};
+use super::{answers, exchange, job_info};
 use crate::data::{Info, Nspace, Proc, Rank, Status};
 use crate::server::blob_of_host;
 use crate::store::exchange::is_exchange;
@@ -20,6 +20,8 @@ pub fn is_answer(bytes: &[u8]) -> bool {
         7 => answers::read(body, answers::data).is_ok_and(hands_on),
         // The number of a release.
         major @ 8..=15 => answers::read(body, |status, body| answers::group((major - 8).into(), status, body)).is_ok(),
+        16 => exchange::by_place(body).is_ok(),
+        17 => Nspace::new("job").is_ok_and(|job| exchange::by_name(body, &job, |part| Some(part.to_vec())).is_ok()),
         _ => false,
     }
 }

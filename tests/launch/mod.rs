@@ -158,17 +158,26 @@ impl Launch {
         self
     }
 
+    /// Adds arguments at a place among those that there are.
+    pub fn insert<S: Into<OsString>>(mut self, at: usize, arguments: impl IntoIterator<Item = S>) -> Launch {
+        self.arguments.splice(at..at, arguments.into_iter().map(S::into));
+        self
+    }
+
+    /// A program runs the launcher, which it is given with all arguments.
+    pub fn through(mut self, program: impl Into<PathBuf>) -> Launch {
+        let launcher = std::mem::replace(&mut self.launcher, program.into()).into_os_string();
+        self.insert(0, [launcher])
+    }
+
     pub fn env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Launch {
         self.environment.push((name, value.as_ref().to_owned()));
         self
     }
 
     /// Kills the launcher when two ranks have said so, by [`UP`], and takes away what it has left.
-    pub fn killed_when_up(mut self) -> Launch {
-        let launcher = std::mem::replace(&mut self.launcher, "/bin/bash".into()).into_os_string();
-        let shell = ["-c", KILLED, "killed"].map(OsString::from);
-        self.arguments.splice(0..0, shell.into_iter().chain([launcher]));
-        self
+    pub fn killed_when_up(self) -> Launch {
+        self.through("/bin/bash").insert(0, ["-c", KILLED, "killed"])
     }
 
     /// Programs find the machine's stock library, and keep it.

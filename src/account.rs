@@ -44,6 +44,8 @@ pub enum Kind {
     Monitor,
     /// A job that the process has started, as its host keeps the request.
     Spawned,
+    /// Files with the job's data.
+    Files,
 }
 
 impl Kind {
@@ -63,11 +65,12 @@ impl Kind {
         Kind::Descriptors,
         Kind::Monitor,
         Kind::Spawned,
+        Kind::Files,
     ];
 }
 
 /// Number of kinds.
-const KINDS: usize = 13;
+const KINDS: usize = 14;
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,6 +88,7 @@ impl fmt::Display for Kind {
             Kind::Descriptors => "descriptors to be taken",
             Kind::Monitor => "a monitor",
             Kind::Spawned => "a request to start a job",
+            Kind::Files => "files with its data",
         })
     }
 }

@@ -3,7 +3,8 @@
 
 mod launch;
 
-use std::slice;
+use std::path::PathBuf;
+use std::{fs, slice};
 
 use launch::{Launch, have, mpirun, peer, target};
 use nix::sys::signal::Signal;
@@ -18,14 +19,16 @@ const EVEN_RANKS_ON_STOCK: &str = "if [ $((PMIX_RANK % 2)) = 0 ]; then unset LD_
 fn they_are_told_what_their_own_server_tells_them() {
     let survey = peer("pmix/survey");
     if have("they_are_told_what_their_own_server_tells_them", &[survey.clone(), mpirun()]) {
-        // Their store is the one that they use here, and the order in which Open MPI's launcher lists peers is its own.
-        let stock = Launch::mpirun(2, &survey).stock_library().env("PMIX_MCA_gds", "hash").run().expect(0);
-        let ours = Launch::ranks(2, &survey).stock_library().run().expect(0);
+        // The order in which Open MPI's launcher lists peers is its own.
         let told = |lines: Vec<&str>| -> Vec<String> {
             lines.into_iter().filter(|line| !line.contains(": peers: ")).map(str::to_owned).collect()
         };
-        assert!(ours.sorted().len() > 70, "{ours:#?}");
-        assert_eq!(told(ours.sorted()), told(stock.sorted()));
+        for store in ["ds21,hash", "hash"] {
+            let stock = Launch::mpirun(2, &survey).stock_library().env("PMIX_MCA_gds", store).run().expect(0);
+            let ours = Launch::ranks(2, &survey).stock_library().env("PMIX_MCA_gds", store).run().expect(0);
+            assert!(ours.sorted().len() > 70, "{ours:#?}");
+            assert_eq!(told(ours.sorted()), told(stock.sorted()), "{store}");
+        }
     }
 }
 
@@ -85,6 +88,71 @@ fn who_is_killed_counts_as_lost() {
         let script = "if [ $PMIX_RANK = 1 ]; then exec \"$0\"; else kill -9 $$; fi";
         let outcome = Launch::ranks(2, "/bin/sh").args(["-c", script]).args([&survey]).stock_library().run();
         outcome.expect(128 + Signal::SIGKILL as i32);
+    }
+}
+
+#[test]
+fn their_gets_of_peers_ask_nobody() {
+    let (peeks, strace) = (peer("pmix/peeks"), PathBuf::from("/usr/bin/strace"));
+    if !have("their_gets_of_peers_ask_nobody", &[peeks.clone(), strace]) {
+        return;
+    }
+    let traces = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("peeks");
+    fs::create_dir_all(&traces).unwrap();
+    let requests_of = |environment: &str, rounds: usize| -> Vec<usize> {
+        let traced = format!("exec strace -f -o '{0}'/$PMIX_RANK '{1}' {rounds}", traces.display(), peeks.display());
+        let words = format!("{environment} {traced}");
+        Launch::ranks(2, "/bin/sh").args(["-c", &words]).stock_library().run().expect(0);
+        let requests = |rank: u32| {
+            let trace = fs::read_to_string(traces.join(rank.to_string())).unwrap();
+            let gets: Vec<&str> = trace.split("gets begin").skip(1).collect();
+            assert_eq!(gets.len(), rounds);
+            let gets = gets.iter().map(|gets| gets.split("gets end").next().unwrap());
+            gets.map(|gets| gets.matches("writev(").count()).sum::<usize>()
+        };
+        [0, 1].map(requests).to_vec()
+    };
+    // Release 4.2 sends its requests so: those of who takes values are seen. They do not ask for what is put again.
+    assert!(requests_of("PMIX_MCA_gds=hash; export PMIX_MCA_gds;", 1).iter().all(|requests| *requests > 0));
+    assert_eq!(requests_of("", 3), [0, 0]);
+    fs::remove_dir_all(&traces).unwrap();
+}
+
+#[test]
+fn who_is_killed_in_a_get_is_in_nobodys_way() {
+    let peeks = peer("pmix/peeks");
+    if have("who_is_killed_in_a_get_is_in_nobodys_way", slice::from_ref(&peeks)) {
+        // More processes than there are mutexes: the last ones take values.
+        let outcome = Launch::ranks(2, &peeks).args(["kill", "25"]).stock_library().run().expect(0);
+        assert_eq!(outcome.stdout.matches(": right").count(), 2, "{outcome:#?}");
+    }
+}
+
+#[test]
+fn they_may_do_to_their_files_what_they_like() {
+    let peeks = peer("pmix/peeks");
+    if have("they_may_do_to_their_files_what_they_like", slice::from_ref(&peeks)) {
+        let outcome = Launch::ranks(2, &peeks).args(["scribble"]).stock_library().run().expect(0);
+        assert_eq!(outcome.stdout.matches(": right").count(), 2, "{outcome:#?}");
+    }
+}
+
+#[test]
+fn who_finds_no_files_takes_values() {
+    let peeks = peer("pmix/peeks");
+    if have("who_finds_no_files_takes_values", slice::from_ref(&peeks)) {
+        let without = [
+            "PMIX_DSTORE_21_BASE_PATH=/nowhere; export PMIX_DSTORE_21_BASE_PATH",
+            "unset PMIX_DSTORE_21_BASE_PATH",
+            "PMIX_GDS_MODULE=hash; export PMIX_GDS_MODULE",
+            "PMIX_MCA_gds=ds12,hash; export PMIX_MCA_gds",
+        ];
+        for without in without {
+            // The odd ranks: those that have files go on beside them.
+            let words = format!("if [ $((PMIX_RANK % 2)) = 1 ]; then {without}; fi; exec \"$0\" 1");
+            let outcome = Launch::ranks(3, "/bin/sh").args(["-c", &words]).args([&peeks]).stock_library().run();
+            assert_eq!(outcome.expect(0).stdout.matches(": right").count(), 3, "{without}");
+        }
     }
 }
 

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::account::Account;
-use crate::data::{Info, Nspace, Proc, Rank, Status};
+use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value};
 use crate::message::{DescriptorKind, Push, Reply, Request};
+use crate::wire::Form;
 
 /// A connection: which door, and which of its connections. Never used twice by one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,6 +63,8 @@ pub struct Capabilities {
     pub votes: bool,
     /// True if it takes the information of its job as values when it is let in.
     pub takes_job_info: bool,
+    /// Form of the values in the [files](JobFiles) that it reads; none where it reads none.
+    pub reads_files: Option<Form>,
     /// True if it invites to groups, joins and leaves them by raising events, because it knows no requests for that.
     pub groups_by_events: bool,
 }
@@ -114,6 +117,46 @@ pub trait JobInformation: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`of_job`](Self::of_job).
     fn of_ranks(&self, ranks: &mut dyn Iterator<Item = Rank>, each: Each<'_>) -> Result<(), Status>;
+}
+
+/// Facts of a job, by which its files are made.
+#[derive(Clone, Copy, Debug)]
+pub struct JobFacts<'a> {
+    /// Name of the job.
+    pub nspace: &'a Nspace,
+    /// Processes of the job.
+    pub ranks: u32,
+    /// Processes of it on this node.
+    pub local: u32,
+    /// User and group of its processes.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+/// An entry of a rank that is to be found in files, or that is to be found there no more.
+pub type FileEntry<'a> = (&'a Key, Option<&'a Value>);
+
+/// Maker of the files of jobs.
+pub trait MakesJobFiles: Send + fmt::Debug {
+    /// Makes those of a job, before its processes start, with nothing in them yet; none where they cannot be had.
+    fn make(&self, facts: &JobFacts<'_>) -> Option<Box<dyn JobFiles>>;
+}
+
+/// Files in which some peers look for the data of their job by themselves. They go with the value.
+pub trait JobFiles: Send + fmt::Debug {
+    /// Variables that lead a process to them.
+    fn variables(&self) -> Vec<(&'static str, Vec<u8>)>;
+    /// Writes what the host has said, for the first peer that reads them, at the expense of its job. Returns whether
+    /// nothing was there yet.
+    ///
+    /// # Errors
+    /// A status when they cannot be written, or when what is in them has another form.
+    fn begin(&mut self, form: Form, job: &dyn JobInformation, account: &Account) -> Result<bool, Status>;
+    /// The host has said it anew.
+    fn renew(&mut self, job: &dyn JobInformation);
+    /// Takes in what a rank has posted that all on this node may see.
+    fn posted(&mut self, rank: Rank, entries: &[FileEntry<'_>]);
 }
 
 /// Reason why a connection is gone.

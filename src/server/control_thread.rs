@@ -62,7 +62,7 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>) -> Result<St
     });
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let tokens = |whose: usize| whose << WHOSE;
-    let Doors { doors, tools_uri, report, uri, variables, files } =
+    let Doors { doors, tools_uri, report, uri, variables, job_files, files } =
         doors::open(&config, uid, poll.registry(), |door| tokens(DOORS + usize::from(door)))?;
 
     let bytes = |path: &std::path::Path| path.as_os_str().as_encoded_bytes().to_vec();
@@ -91,7 +91,8 @@ pub(super) fn start(config: Arc<ServerConfig>, host: Arc<dyn Host>) -> Result<St
         let _ = sink.post(move |router: &mut Router| router.redeem(ticket));
     });
     let cx = Ctx::new(config, identity, host, system, tickets);
-    let router = Router::new(cx, environments, local_output);
+    let mut router = Router::new(cx, environments, local_output);
+    router.jobs.files = job_files;
     let thread = ControlThread { poll, reactor: Reactor::new(router, doors, commands), _files: files };
     let thread = spawn_without_signals("instanton", move || thread.run()).map_err(failed("start a thread"))?;
     Ok(Started { mailbox, tools_uri, report, fork_environment, thread })

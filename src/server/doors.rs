@@ -13,11 +13,12 @@ use crate::control::listener::Listener;
 use crate::control::rendezvous;
 use crate::control::report::{self, UriFile};
 use crate::data::Proc;
-use crate::message::door::Door;
+use crate::message::door::{Door, MakesJobFiles};
 #[cfg(feature = "pmi")]
 use crate::pmi::{self, listener::PmiListener};
 use crate::stock;
-use crate::stock::contact::{Contact, ContactFile};
+use crate::stock::contact::Contact;
+use crate::stock::folder::Kept;
 use crate::stock::listener::{StockListener, Unopened};
 use crate::sys::interfaces;
 use crate::trace;
@@ -37,6 +38,8 @@ pub struct Doors {
     pub uri: Uri,
     /// Variables that lead a process to the doors.
     pub variables: Vec<Box<dyn DoorVariables>>,
+    /// Maker of files with the data of jobs; none where nobody looks into such.
+    pub job_files: Option<Box<dyn MakesJobFiles>>,
     /// Files that go with the server.
     pub files: Files,
 }
@@ -45,7 +48,7 @@ pub struct Doors {
 pub struct Files {
     _path: Option<PathSocket>,
     _uri_file: Option<UriFile>,
-    _contacts: Vec<ContactFile>,
+    _contacts: Vec<Kept>,
 }
 
 /// Opens the doors of a server. The poll tokens of a door's sockets are those from `tokens(door)` on.
@@ -88,6 +91,7 @@ pub fn open(
     let mut doors: Vec<Box<dyn Door>> = vec![Box::new(listener)];
     let mut variables: Vec<Box<dyn DoorVariables>> = Vec::new();
     let (mut stock_uri, mut stock_tools_uri, mut contacts) = (String::new(), String::new(), Vec::new());
+    let mut job_files: Option<Box<dyn MakesJobFiles>> = None;
     if config.stock_clients && config.stock_ports != (StockPorts { ipv4: None, ipv6: None }) {
         let mut places = config.stock_ports.of_loopback();
         if let Some(wanted) = &config.stock_remote {
@@ -107,6 +111,7 @@ pub fn open(
                 (stock_uri, stock_tools_uri) = (told(addresses.first()), told(reached));
                 doors.push(Box::new(door));
                 contacts = stock_contacts(config, &server, &stock_tools_uri);
+                job_files = stock::dstore::maker(&config.tmpdir);
                 variables.push(Box::new(StockVariables { uri: stock_uri.clone() }));
             }
             Err(Unopened { place, source }) if place.port() != 0 || !place.ip().is_loopback() => {
@@ -135,12 +140,13 @@ pub fn open(
         tools_uri,
         report,
         variables,
+        job_files,
         files: Files { _path: path, _uri_file: uri_file, _contacts: contacts },
     })
 }
 
 /// Writes the files by which tools on a stock library find a server that accepts tools.
-fn stock_contacts(config: &ServerConfig, server: &Proc, uri: &str) -> Vec<ContactFile> {
+fn stock_contacts(config: &ServerConfig, server: &Proc, uri: &str) -> Vec<Kept> {
     let Some(support) = config.tools else { return Vec::new() };
     let pid = support.pid.unwrap_or(std::process::id() as i32);
     let contact = Contact { server, uri, pid, is_public: support.allows_foreign };

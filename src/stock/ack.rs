@@ -24,6 +24,8 @@ const TOOL_OF_JOB: u8 = 5;
 /// Distance of a launcher's flag from that of any other tool.
 const OF_LAUNCHER: u8 = 3;
 
+/// The way of information in files.
+const FILES: &[u8] = b"ds21";
 /// The way of information in values, which all servers know.
 pub const VALUES: &str = "hash";
 
@@ -79,6 +81,8 @@ pub struct Ack {
     pub proc: Proc,
     /// Form of its packs.
     pub form: Form,
+    /// True if it reads data of its job from files.
+    pub reads_files: bool,
     /// Major number of its release; 0 where it names none.
     pub major: u32,
     /// Attributes that a tool says of itself.
@@ -146,11 +150,11 @@ pub fn parse(bytes: &[u8]) -> Result<Ack, BadAck> {
         [DESCRIBED] => encoding.described(true),
         _ => return Err(BadAck::Field("form of packs")),
     };
-    fields.text("storage module")?;
+    let reads_files = fields.text("storage module")? == FILES && matches!(kind, Kind::Client);
     // Attributes follow, or a slack byte. Those of a client are not needed.
     let is_read = kind != Kind::Client && fields.0.len() <= MAX_INFO;
     let info = if is_read { Body::new(fields.0, form).infos().unwrap_or_default() } else { Vec::new() };
-    Ok(Ack { kind, proc, form, major, info, credential: is_judged.then(|| credential.to_vec()) })
+    Ok(Ack { kind, proc, form, reads_files, major, info, credential: is_judged.then(|| credential.to_vec()) })
 }
 
 /// The name of a process.
@@ -257,7 +261,15 @@ mod tests {
     #[test]
     fn every_kind_of_peer_is_read() {
         let proc = Proc::new(Nspace::new("job@1").unwrap(), Rank(3));
-        let ack = |kind, form| Ack { kind, proc: proc.clone(), form, major: 4, info: Vec::new(), credential: None };
+        let ack = |kind, form| Ack {
+            kind,
+            proc: proc.clone(),
+            form,
+            reads_files: false,
+            major: 4,
+            info: Vec::new(),
+            credential: None,
+        };
         assert_eq!(parse(&seen(0, 1)), Ok(ack(Kind::Client, Form::Plain)));
         assert_eq!(parse(&seen(0, 2)), Ok(ack(Kind::Client, Form::Described)));
         assert_eq!(parse(&seen(9, 1)), Ok(ack(Kind::Client, Form::Plain)));

@@ -12,25 +12,22 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag, open, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat};
-use nix::unistd::{UnlinkatFlags, getegid, geteuid, unlinkat};
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::{Mode, SFlag, fchmod};
+use nix::unistd::{getegid, geteuid};
 
+use super::folder::{self, Kept};
 use crate::data::Proc;
-use crate::sys::{directory, random};
 
 /// Prefix of the names of directories for contact files; user and a random number follow.
 pub const DIRECTORY: &str = "instanton-contact-";
 /// Longest part of a file's name that a namespace may be.
 const MAX_NSPACE: usize = 200;
-/// Flags of a directory that is opened.
-const OF_DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// A server, as its files describe it.
 #[derive(Clone, Copy, Debug)]
@@ -45,24 +42,15 @@ pub struct Contact<'a> {
     pub is_public: bool,
 }
 
-/// A file, or a directory with files in it; dropping it removes it.
-#[derive(Debug)]
-pub struct ContactFile {
-    parent: OwnedFd,
-    name: Vec<u8>,
-    /// The file or directory itself, locked for as long as the server lives.
-    locked: Flock<OwnedFd>,
-}
-
 impl Contact<'_> {
     /// Writes the files that tools find below `tmpdir`, and removes what dead servers have left there.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn write(&self, tmpdir: &Path) -> io::Result<ContactFile> {
+    pub fn write(&self, tmpdir: &Path) -> io::Result<Kept> {
         let parent = open(tmpdir, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
-        sweep(&parent);
-        let made = make_directory(parent)?;
+        folder::sweep(&parent, DIRECTORY);
+        let made = folder::make(parent, DIRECTORY)?;
         let host = host()?;
         for whom in [Some(self.pid.to_string().into_bytes()), plain(self.server)].into_iter().flatten() {
             let mut file = self.create(&*made.locked, &[b"pmix.", &host[..], b".tool.", &whom].concat())?;
@@ -78,16 +66,16 @@ impl Contact<'_> {
     ///
     /// # Errors
     /// The kernel's; `AlreadyExists` where another server lives, or what is there is somebody else's.
-    pub fn write_for_system(&self, tmpdir: &Path) -> io::Result<ContactFile> {
+    pub fn write_for_system(&self, tmpdir: &Path) -> io::Result<Kept> {
         let parent = open(tmpdir, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
         let name = [b"pmix.sys.", &host()?[..]].concat();
-        remove_dead(&parent, &name, SFlag::S_IFREG);
-        let locked = lock(self.create(&parent, &name)?.into())?;
-        if is_gone(&locked) {
+        folder::remove_dead(&parent, &name, SFlag::S_IFREG);
+        let locked = folder::lock(self.create(&parent, &name)?.into())?;
+        if folder::is_gone(&locked) {
             // Taken for a dead server's before it was locked: another one begins at the same time.
             return Err(Errno::EEXIST.into());
         }
-        let written = ContactFile { parent, name, locked };
+        let written = Kept { parent, name, locked };
         File::from(written.locked.try_clone()?).write_all(&self.text())?;
         Ok(written)
     }
@@ -115,17 +103,6 @@ pub fn lines(uri: &str) -> Vec<String> {
     if uri.is_empty() { Vec::new() } else { vec![uri.to_owned(), format!("v{}", super::VERSION)] }
 }
 
-impl Drop for ContactFile {
-    fn drop(&mut self) {
-        if is_gone(&self.locked) {
-            // The file that lies there now is somebody else's.
-            return;
-        }
-        let is_directory = fstat(&*self.locked).is_ok_and(|found| kind(&found) == SFlag::S_IFDIR);
-        remove(&self.parent, &self.name, is_directory.then_some(&*self.locked));
-    }
-}
-
 /// Returns this machine's name, as tools know it.
 fn host() -> io::Result<Vec<u8>> {
     Ok(nix::unistd::gethostname()?.as_bytes().to_vec())
@@ -137,92 +114,16 @@ fn plain(server: &Proc) -> Option<Vec<u8>> {
     (name.len() <= MAX_NSPACE && !name.contains(&b'/')).then(|| name.to_vec())
 }
 
-/// Returns the beginning of the names of our user's directories.
-fn prefix() -> String {
-    format!("{DIRECTORY}{}-", geteuid())
-}
-
-/// Makes a directory for the files of one server, for its user alone, and locks it.
-fn make_directory(parent: OwnedFd) -> io::Result<ContactFile> {
-    loop {
-        let name = format!("{}{:032x}", prefix(), u128::from_le_bytes(random::bytes()?));
-        match directory::make_own(&parent, &name).and_then(lock) {
-            // One that was swept away before it was locked is made anew.
-            Ok(locked) if is_gone(&locked) => {}
-            Ok(locked) => return Ok(ContactFile { parent, name: name.into_bytes(), locked }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                let _ = unlinkat(&parent, name.as_str(), UnlinkatFlags::RemoveDir);
-                return Err(error);
-            }
-        }
-    }
-}
-
-/// Locks what was opened.
-fn lock(opened: OwnedFd) -> io::Result<Flock<OwnedFd>> {
-    Flock::lock(opened, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
-}
-
-/// Returns whether what was locked has been removed from its directory.
-fn is_gone(locked: &Flock<OwnedFd>) -> bool {
-    fstat(&**locked).is_ok_and(|found| found.st_nlink == 0)
-}
-
-/// Removes what dead servers of our user have left in a directory.
-fn sweep(parent: &OwnedFd) {
-    let prefix = prefix();
-    names(parent).iter().filter(|name| name.starts_with(prefix.as_bytes())).for_each(|name| {
-        remove_dead(parent, name, SFlag::S_IFDIR);
-    });
-}
-
-/// Removes a file or directory, if it is our user's and its server does not live.
-fn remove_dead(parent: &OwnedFd, name: &[u8], kind: SFlag) {
-    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let Ok(found) = openat(parent, OsStr::from_bytes(name), flags, Mode::empty()) else { return };
-    let is_ours = |found: FileStat| self::kind(&found) == kind && found.st_uid == geteuid().as_raw();
-    if fstat(&found).is_ok_and(is_ours)
-        && let Ok(dead) = lock(found)
-        && !is_gone(&dead)
-    {
-        remove(parent, name, (kind == SFlag::S_IFDIR).then_some(&*dead));
-    }
-}
-
-/// Removes a file, or a directory and the files in it.
-fn remove(parent: &OwnedFd, name: &[u8], directory: Option<&OwnedFd>) {
-    let unlink = |parent: &OwnedFd, name: &[u8], how| {
-        // A file that cannot be removed now may be the next time.
-        let _ = unlinkat(parent, OsStr::from_bytes(name), how);
-    };
-    if let Some(directory) = directory {
-        names(directory).iter().for_each(|name| unlink(directory, name, UnlinkatFlags::NoRemoveDir));
-    }
-    unlink(parent, name, if directory.is_some() { UnlinkatFlags::RemoveDir } else { UnlinkatFlags::NoRemoveDir });
-}
-
-/// Returns the names in a directory.
-fn names(directory: &OwnedFd) -> Vec<Vec<u8>> {
-    let entries = Dir::openat(directory, ".", OF_DIRECTORY, Mode::empty());
-    let names = entries.map(|mut entries| {
-        entries.iter().flatten().map(|entry| entry.file_name().to_bytes().to_vec()).collect::<Vec<_>>()
-    });
-    names.unwrap_or_default().into_iter().filter(|name| name != b"." && name != b"..").collect()
-}
-
-fn kind(found: &FileStat) -> SFlag {
-    SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::PathBuf;
 
+    use super::folder::prefix;
     use super::*;
     use crate::data::{Nspace, Rank};
+    use crate::sys::random;
 
     struct Scratch(PathBuf);
 
@@ -284,10 +185,10 @@ mod tests {
     #[test]
     fn what_a_dead_server_has_left_goes_and_a_link_is_not_followed() {
         let scratch = Scratch::new();
-        let left = scratch.0.join(format!("{}0", prefix()));
+        let left = scratch.0.join(format!("{}0", prefix(DIRECTORY)));
         fs::create_dir(&left).unwrap();
         fs::write(left.join("pmix.host.tool.1"), "left").unwrap();
-        let (elsewhere, link) = (scratch.0.join("elsewhere"), scratch.0.join(format!("{}1", prefix())));
+        let (elsewhere, link) = (scratch.0.join("elsewhere"), scratch.0.join(format!("{}1", prefix(DIRECTORY))));
         fs::create_dir(&elsewhere).unwrap();
         fs::write(elsewhere.join("file"), "kept").unwrap();
         symlink(&elsewhere, &link).unwrap();
@@ -295,7 +196,9 @@ mod tests {
         let contact = Contact { server: &server, uri: "u", pid: 1, is_public: false };
         let written = contact.write(&scratch.0).unwrap();
         assert!(!left.exists() && link.exists() && elsewhere.join("file").exists());
-        let [own] = &names(&written.locked)[..] else { panic!("a namespace that cannot be a file's name is none") };
+        let [own] = &folder::names(&written.locked)[..] else {
+            panic!("a namespace that cannot be a file's name is none")
+        };
         assert!(own.ends_with(b".tool.1"));
     }
 
@@ -307,7 +210,7 @@ mod tests {
         fs::write(&path, "left").unwrap();
         let written = contact.write_for_system(&scratch.0).unwrap();
         assert!(fs::read_to_string(&path).unwrap().starts_with("u\n") && mode(&path) == 0o600);
-        let exists = |result: io::Result<ContactFile>| result.unwrap_err().kind() == io::ErrorKind::AlreadyExists;
+        let exists = |result: io::Result<Kept>| result.unwrap_err().kind() == io::ErrorKind::AlreadyExists;
         assert!(exists(contact.write_for_system(&scratch.0)));
         drop(written);
         assert!(!path.exists());

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::answers;
-use super::job_info::Packed;
+use super::job_info::{For, Packed, Parts};
 use super::requests::{self, Answer, Asked};
 use super::{ack::Ack, frame};
 use crate::data::{Info, Nspace, Proc, Status, keys};
@@ -66,6 +66,8 @@ pub struct Conversation {
     form: Form,
     /// Major number of the client's release.
     major: u32,
+    /// True if it reads data of its job from files.
+    reads_files: bool,
     /// Information of its job, until it is asked for.
     job_info: Option<Arc<dyn JobInformation>>,
     pending: NumberMap<u64, Pending>,
@@ -77,13 +79,18 @@ pub struct Conversation {
 
 impl Conversation {
     pub fn new(ack: &Ack, job_info: Option<Arc<dyn JobInformation>>) -> Self {
-        let (proc, form, major) = (ack.proc.clone(), ack.form, ack.major);
-        Conversation { proc, form, major, job_info, pending: NumberMap::default(), last: 0, pulls: 0 }
+        let (proc, form, major, reads_files) = (ack.proc.clone(), ack.form, ack.major, ack.reads_files);
+        Conversation { proc, form, major, reads_files, job_info, pending: NumberMap::default(), last: 0, pulls: 0 }
     }
 
     /// Form of its packs.
     pub fn form(&self) -> Form {
         self.form
+    }
+
+    /// Returns the parts of the information of a job that it is to be told.
+    pub fn parts(&self, purpose: For) -> Parts {
+        if self.reads_files && matches!(purpose, For::Answer(_)) { Parts::BesideFiles } else { Parts::All }
     }
 
     /// Returns the facts that are needed to read a message of the client.

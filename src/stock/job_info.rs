@@ -10,7 +10,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::body::{Bodies, is_known};
-use crate::account::{Account, Charge, Kind};
+use super::dstore;
+use crate::account::{self, Account, Charge};
 use crate::data::{DataArray, DataType, Info, Key, Rank, Status, Value, keys};
 use crate::message::door::{Each, JobInformation};
 use crate::trace;
@@ -27,13 +28,26 @@ pub const FEW: u32 = 64;
 /// Time for which the bytes are kept for the next client.
 pub const KEPT_FOR: Duration = Duration::from_secs(10);
 
+/// Parts of the information of a job that an answer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// All of them.
+    All,
+    /// Those for which the [files](super::dstore) have no place.
+    BesideFiles,
+}
+
+/// Kind of an answer: the form of its packs, and its parts.
+pub type Kind = (Form, Parts);
+
 /// Packs the answer to the request for the information of a job.
 ///
 /// # Errors
 /// A status when the information cannot be read or packed.
-pub fn body(form: Form, job: &dyn JobInformation) -> Result<Vec<u8>, Status> {
+pub fn body((form, parts): Kind, job: &dyn JobInformation) -> Result<Vec<u8>, Status> {
     let mut packer = Packer { form, out: Bodies::new(form), begin: 0 };
-    let of_job = job.of_job()?;
+    let mut of_job = job.of_job()?;
+    of_job.retain(|info| parts == Parts::All || dstore::is_array(info));
     packer.out.one(DataType::STRING, job.nspace()).and_then(|out| out.entries(&of_job)).map_err(unpackable)?;
     packer.begin = packer.out.bytes.len();
     // A node without its peers would be worse than none: all are told, or the own one.
@@ -41,7 +55,7 @@ pub fn body(form: Form, job: &dyn JobInformation) -> Result<Vec<u8>, Status> {
         packer.arrays(keys::NODE_INFO_ARRAY, |each| job.of_nodes(false, each))?;
     }
     packer.arrays(keys::APP_INFO_ARRAY, |each| job.of_apps(each))?;
-    if !packer.ranks(job, job.ranks(), &mut (0..job.ranks()).map(Rank))? {
+    if parts == Parts::All && !packer.ranks(job, job.ranks(), &mut (0..job.ranks()).map(Rank))? {
         let local = job.local();
         packer.ranks(job, local.len() as u32, &mut local.iter().copied())?;
     }
@@ -134,7 +148,7 @@ pub struct Packed {
 impl Packed {
     /// Charges the bytes to the job of an account; none where that has no room for them.
     pub fn charged(bytes: Vec<u8>, account: &Account) -> Option<Arc<Self>> {
-        let charge = account.of_its_job().charge(Kind::Answer, bytes.len())?;
+        let charge = account.of_its_job().charge(account::Kind::Answer, bytes.len())?;
         Some(Arc::new(Packed { bytes, _charge: charge }))
     }
 }
@@ -170,7 +184,7 @@ pub struct Shelf {
 
 struct Kept {
     job: Weak<dyn JobInformation>,
-    form: Form,
+    kind: Kind,
     state: State,
 }
 
@@ -180,15 +194,15 @@ enum State {
 }
 
 impl Kept {
-    fn is(&self, job: &Arc<dyn JobInformation>, form: Form) -> bool {
-        self.form == form && std::ptr::addr_eq(self.job.as_ptr(), Arc::as_ptr(job))
+    fn is(&self, job: &Arc<dyn JobInformation>, kind: Kind) -> bool {
+        self.kind == kind && std::ptr::addr_eq(self.job.as_ptr(), Arc::as_ptr(job))
     }
 }
 
 impl Shelf {
     /// Looks for an answer.
-    pub fn ask(&mut self, job: &Arc<dyn JobInformation>, form: Form, asker: Asker, now: Instant) -> Found {
-        match self.kept.iter_mut().find(|kept| kept.is(job, form)).map(|kept| &mut kept.state) {
+    pub fn ask(&mut self, job: &Arc<dyn JobInformation>, kind: Kind, asker: Asker, now: Instant) -> Found {
+        match self.kept.iter_mut().find(|kept| kept.is(job, kind)).map(|kept| &mut kept.state) {
             Some(State::Packed(packed, until)) => {
                 *until = now + KEPT_FOR;
                 Found::Packed(packed.clone())
@@ -198,7 +212,7 @@ impl Shelf {
                 Found::Awaited
             }
             None => {
-                self.kept.push(Kept { job: Arc::downgrade(job), form, state: State::Awaited(vec![asker]) });
+                self.kept.push(Kept { job: Arc::downgrade(job), kind, state: State::Awaited(vec![asker]) });
                 Found::Nothing
             }
         }
@@ -208,11 +222,11 @@ impl Shelf {
     pub fn keep(
         &mut self,
         job: &Arc<dyn JobInformation>,
-        form: Form,
+        kind: Kind,
         packed: impl FnOnce(&[Asker]) -> Option<Arc<Packed>>,
         now: Instant,
     ) -> (Vec<Asker>, Option<Arc<Packed>>) {
-        let Some(at) = self.kept.iter().position(|kept| kept.is(job, form)) else { return (Vec::new(), None) };
+        let Some(at) = self.kept.iter().position(|kept| kept.is(job, kind)) else { return (Vec::new(), None) };
         let State::Awaited(askers) = &mut self.kept[at].state else { return (Vec::new(), None) };
         let askers = std::mem::take(askers);
         let packed = packed(&askers);

@@ -19,7 +19,7 @@ use super::answers;
 use super::connection::{Breach, Connection, Incoming, Stage, With, next};
 use super::conversation::{Conversation, Reading, Step};
 use super::frame::{FIRST_DYNAMIC, Header};
-use super::job_info::{For, Shelf};
+use super::job_info::{self, For, Shelf};
 use super::requests::Asked;
 use super::tools;
 use crate::account::Charge;
@@ -82,7 +82,7 @@ enum Done {
     /// A request was taken apart, which had so many bytes, in so much processor time.
     Read { connection: u64, tag: u32, len: usize, asked: Result<Asked, WireError>, took: Duration },
     /// The information of a job was packed.
-    Packed(Arc<dyn JobInformation>, Form, Result<Vec<u8>, Status>),
+    Packed(Arc<dyn JobInformation>, job_info::Kind, Result<Vec<u8>, Status>),
     /// The credential of a connection was judged; none where that was gone.
     Judged(u64, Option<Result<munge::Owner, Unproven>>),
 }
@@ -311,7 +311,7 @@ impl StockListener {
                     self.go_on(id);
                 }
             }
-            Done::Packed(job, form, body) => self.packed(&job, form, body, callers),
+            Done::Packed(job, kind, body) => self.packed(&job, kind, body, callers),
             Done::Judged(id, verdict) => {
                 self.judging -= 1;
                 if let Some(verdict) = verdict {

@@ -6,8 +6,8 @@
 //! tells which user owns the other end, and that is held against the registration. What the client says of its user
 //! counts for nothing. From then on the connection carries [`frame`]s with a tag that pairs an answer with its
 //! request: [`requests`] turns their bodies into the [`Request`](crate::message::Request)s that native clients send,
-//! and [`answers`] turns replies into bodies. A stock client maps nothing: the information of its job goes to it as
-//! values ([`job_info`]).
+//! and [`answers`] turns replies into bodies. The information of its job goes to a
+//! stock client as values ([`job_info`]), or lies in files that it reads by itself ([`dstore`]).
 //!
 //! A third actor is the tool ([`tools`]), which no server has started. It finds the address in a file ([`contact`]).
 //!
@@ -23,6 +23,8 @@ pub mod body;
 mod connection;
 pub mod contact;
 mod conversation;
+pub mod dstore;
+pub mod folder;
 pub mod frame;
 pub mod job_info;
 pub mod listener;

@@ -17,6 +17,23 @@ pub(crate) fn written(len: usize, write: impl FnOnce(&mut [std::mem::MaybeUninit
     room.iter().map(|byte| unsafe { byte.assume_init() }).collect()
 }
 
+/// Returns the bytes of a mutex that processes share, as this machine's library makes it.
+#[cfg(test)]
+pub(crate) fn shared_mutex() -> [u8; size_of::<libc::pthread_mutex_t>()] {
+    let mut mutex = [0u8; size_of::<libc::pthread_mutex_t>()];
+    // SAFETY: all of it is plain memory, which the library writes, and which is as large as it says; nobody locks it.
+    unsafe {
+        let mut attributes: libc::pthread_mutexattr_t = std::mem::zeroed();
+        libc::pthread_mutexattr_init(&raw mut attributes);
+        libc::pthread_mutexattr_setpshared(&raw mut attributes, libc::PTHREAD_PROCESS_SHARED);
+        let mut made: libc::pthread_mutex_t = std::mem::zeroed();
+        libc::pthread_mutex_init(&raw mut made, &raw const attributes);
+        libc::pthread_mutexattr_destroy(&raw mut attributes);
+        std::ptr::copy_nonoverlapping((&raw const made).cast(), mutex.as_mut_ptr(), mutex.len());
+    }
+    mutex
+}
+
 #[cfg(feature = "server")]
 pub mod birth;
 pub mod cell;

@@ -121,7 +121,10 @@ impl Admission {
             if let Some(entry) = cx.peers.get_mut(&peer) {
                 entry.place = Some(place);
             }
-            return welcome(cx, jobs, peer);
+            return match write_files(cx, jobs, peer) {
+                Ok(()) => welcome(cx, jobs, peer),
+                Err((status, reason)) => self.refuse(cx, jobs, peer, status, reason),
+            };
         }
         client.phase = Phase::Asking;
         client.peer = Some(peer);
@@ -140,7 +143,10 @@ impl Admission {
             return;
         }
         match verdict {
-            Ok(()) | Err(Status::ERR_NOT_SUPPORTED) => let_in(cx, jobs, peer),
+            Ok(()) | Err(Status::ERR_NOT_SUPPORTED) => match write_files(cx, jobs, peer) {
+                Ok(()) => let_in(cx, jobs, peer),
+                Err((status, reason)) => self.refuse(cx, jobs, peer, status, reason),
+            },
             Err(status) => self.refuse(cx, jobs, peer, status, format!("the host refuses it: {status}")),
         }
     }
@@ -251,6 +257,18 @@ fn let_in(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) {
     }
     cx.effect(Effect::Joined { proc, anew });
     welcome(cx, jobs, peer);
+}
+
+/// Writes the files of a job for a peer that will look into them. It cannot be told to do otherwise any more.
+fn write_files(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId) -> Result<(), Refusal> {
+    let Some(entry) = cx.peers.get(&peer) else { return Ok(()) };
+    let Some(form) = entry.capabilities.reads_files else { return Ok(()) };
+    let proc = entry.proc.clone();
+    let account = account_of(cx, jobs, &proc);
+    let store = jobs.store_mut(&proc.nspace).ok_or((Status::ERR_NOT_FOUND, "its job has no data".to_owned()))?;
+    store
+        .write_files(&proc.nspace, form, &account)
+        .map_err(|status| (status, format!("it looks for data of its job in files that it cannot have: {status}")))
 }
 
 /// Tells a peer that it is in, with the descriptors that it can use, or with the job's information as values.

@@ -11,7 +11,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::ctx::Ctx;
-use super::jobs::Jobs;
+use super::jobs::store::JobStore;
+use super::jobs::{Job, Jobs};
 use crate::data::{Info, Nspace, Proc, Status};
 use crate::sys::cell::EpochCell;
 use crate::trace;
@@ -48,6 +49,8 @@ pub struct Common {
 struct JobEnvironment {
     token: [u8; 32],
     changes: Arc<[Change]>,
+    /// Variables that lead to files with the job's data.
+    files: Arc<[(&'static str, Vec<u8>)]>,
 }
 
 /// Everything that `setup_fork` needs.
@@ -86,6 +89,7 @@ impl ForkEnvironment {
         env.set("PMIX_SERVER_TMPDIR", &common.tmpdir);
         env.set("PMIX_SYSTEM_TMPDIR", &common.system_tmpdir);
         common.doors.iter().for_each(|door| door.set(proc, &job.token, env));
+        job.files.iter().for_each(|(name, value)| env.set(name, value));
         Ok(())
     }
 }
@@ -143,7 +147,8 @@ impl ForkEnvironments {
             self.changes.remove(nspace);
         }
         let changes = self.changes.get(nspace).cloned().unwrap_or_default();
-        let job = job.map(|job| JobEnvironment { token: job.token, changes });
+        let files = |job: &Job| job.store.as_ref().map(JobStore::file_variables).unwrap_or_default().into();
+        let job = job.map(|job| JobEnvironment { token: job.token, changes, files: files(job) });
         let with = |block: &Block| Block { common: block.common.clone(), jobs: block.jobs.with(nspace, job) };
         let Ok(()) = self.published.0.replace(|block| Ok::<_, Infallible>(with(block)));
     }

@@ -15,6 +15,7 @@ use super::ctx::Ctx;
 use super::ctx::effect::Effect;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Scope, Status, keys};
 use crate::message::Posted;
+use crate::message::door::{JobFacts, MakesJobFiles};
 use crate::store::{BadJobInfo, Budget, Gone, JobInfoBuilder, Limits, Misuse, ReaderId};
 use crate::trace;
 
@@ -50,6 +51,8 @@ pub struct Jobs {
     job_limit: Option<u64>,
     /// Information that jobs have which are registered later.
     pub common: CommonInfo,
+    /// Maker of files with the data of jobs, where some peers look into such.
+    pub files: Option<Box<dyn MakesJobFiles>>,
     /// Namespaces that were deregistered last, the oldest first: nobody waits for them to be registered.
     over: VecDeque<Nspace>,
 }
@@ -146,7 +149,7 @@ impl Jobs {
         let job = self.entry(cx, nspace)?;
         let anew = job.store.is_none() || job.is_untouched();
         let made = info.map_err(JobStoreError::from).and_then(|info| match &mut job.store {
-            Some(store) if !anew => store.replace(info),
+            Some(store) if !anew => store.replace(nspace, info),
             store => JobStore::create(nspace, info, &limits).map(|made| *store = Some(made)),
         });
         if let Err(e) = made {
@@ -238,6 +241,20 @@ impl Jobs {
     /// Takes large segments of a job that nobody needs any more.
     pub fn take_gone(&mut self, nspace: &Nspace) -> Gone {
         self.store_mut(nspace).map(JobStore::take_gone).unwrap_or_default()
+    }
+
+    /// Makes files with the data of a job, where they can be had, once it is known who its processes are. Returns
+    /// whether there are some now that there were not.
+    pub fn make_files(&mut self, nspace: &Nspace) -> bool {
+        let (Some(maker), Some(job)) = (&self.files, self.known.get_mut(nspace)) else { return false };
+        let (of_tools, foreign_ids, local) = (job.of_tools, job.foreign_ids, job.local_procs);
+        let client = job.clients.values().next().map(|client| (client.uid, client.gid));
+        let (Some((uid, gid)), Some(local), Some(store)) = (client, local, &mut job.store) else { return false };
+        let (Some(ranks), Ok(local)) = (store.size(), u32::try_from(local)) else { return false };
+        if of_tools || foreign_ids || local == 0 || store.has_tried_files() {
+            return false;
+        }
+        store.keep_files(maker.make(&JobFacts { nspace, ranks, local, uid, gid }))
     }
 
     /// Takes the reader page back from a process that does not use it any more.

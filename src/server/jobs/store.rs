@@ -3,6 +3,7 @@
 //! The store's segments keep values. This keeps which ranks have posted at all (a rank may have posted nothing that is
 //! visible here), and which keys could not be stored: a look-up of one fails instead of waiting.
 mod departing;
+mod files;
 mod inbound;
 mod moving;
 
@@ -11,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::data::{DataArray, Info, InfoList, Key, Nspace, Rank, Scope, Status, Value, keys};
-use crate::message::door::{Each, JobInformation};
+use crate::message::door::{Each, JobFiles, JobInformation};
 use crate::message::numbers::NumberMap;
 use crate::message::{DescriptorKind, Posted};
 use crate::store::{
@@ -64,6 +65,9 @@ pub struct JobStore {
     posters: BTreeMap<Key, Rank>,
     /// Job information for peers that map nothing, once one has come.
     information: Option<Arc<Information>>,
+    /// Files for peers that look into some.
+    files: Option<Box<dyn JobFiles>>,
+    has_tried_files: bool,
 }
 
 /// Version of a rank's data: commits of the process, as its server counts them.
@@ -100,15 +104,18 @@ impl JobStore {
             failed: NumberMap::default(),
             posters: BTreeMap::new(),
             information: None,
+            files: None,
+            has_tried_files: false,
         })
     }
 
     /// Replaces what the host has said.
-    pub fn replace(&mut self, info: JobInfo) -> Result<(), JobStoreError> {
+    pub fn replace(&mut self, nspace: &Nspace, info: JobInfo) -> Result<(), JobStoreError> {
         let size = known_size(&info);
         self.writer.replace_info(info)?;
         self.size = size;
         self.information = None;
+        self.renew_files(nspace);
         Ok(())
     }
 
@@ -194,6 +201,7 @@ impl JobStore {
 
     /// Notes entries that were stored.
     pub fn stored(&mut self, rank: Rank, entries: Vec<Posted>) {
+        self.file(rank, &entries);
         if let Some(failed) = self.failed.get_mut(&rank) {
             entries.iter().for_each(|posted| _ = failed.remove(&posted.key));
         }

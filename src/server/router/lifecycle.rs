@@ -77,6 +77,9 @@ impl Router {
 
     /// A namespace, or a process of it, was registered: what was not known before may be now.
     pub(in crate::server) fn job_changed(&mut self, nspace: &Nspace) {
+        if self.jobs.make_files(nspace) {
+            self.environments.publish(&self.jobs, nspace);
+        }
         self.collectives.job_changed(&mut self.cx, &self.jobs, nspace);
         self.fences.job_changed(&mut self.cx, &mut self.jobs, &mut self.collectives, nspace);
     }

@@ -8,7 +8,6 @@ use super::{Breach, Connection, Done, Stage, StockListener};
 use crate::data::Status;
 use crate::message::door::{Callers, JobInformation};
 use crate::stock::job_info::{self, Asker, For, Found, Packed};
-use crate::wire::Form;
 
 impl StockListener {
     /// Brings a client the information of a job, packed for it or for another one before it.
@@ -20,8 +19,8 @@ impl StockListener {
         callers: &mut dyn Callers,
     ) -> Result<(), Breach> {
         let Some(Connection { stage: Stage::In(conversation), .. }) = self.connections.get(&id) else { return Ok(()) };
-        let form = conversation.form();
-        match self.shelf.ask(&job, form, (id, purpose), Instant::now()) {
+        let kind = (conversation.form(), conversation.parts(purpose));
+        match self.shelf.ask(&job, kind, (id, purpose), Instant::now()) {
             Found::Packed(packed) => self.informed(id, purpose, Some(packed), callers)?,
             Found::Awaited => {}
             Found::Nothing => {
@@ -29,8 +28,8 @@ impl StockListener {
                     self.worker.is_there(&self.registry);
                 }
                 let pack = move || {
-                    let body = job_info::body(form, &*job);
-                    Some(Done::Packed(job, form, body))
+                    let body = job_info::body(kind, &*job);
+                    Some(Done::Packed(job, kind, body))
                 };
                 if let Some(done) = self.worker.run(pack) {
                     self.done(done, callers);
@@ -44,7 +43,7 @@ impl StockListener {
     pub(super) fn packed(
         &mut self,
         job: &Arc<dyn JobInformation>,
-        form: Form,
+        kind: job_info::Kind,
         body: Result<Vec<u8>, Status>,
         callers: &mut dyn Callers,
     ) {
@@ -53,7 +52,7 @@ impl StockListener {
             let account = &askers.iter().find_map(|(id, _)| connections.get(id))?.account;
             Packed::charged(body.ok()?, account)
         };
-        let (askers, packed) = self.shelf.keep(job, form, charged, Instant::now());
+        let (askers, packed) = self.shelf.keep(job, kind, charged, Instant::now());
         for (id, purpose) in askers {
             if let Err(breach) = self.informed(id, purpose, packed.clone(), callers) {
                 self.cut(id, &breach, callers);

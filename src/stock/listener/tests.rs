@@ -276,7 +276,7 @@ fn told(body: &[u8]) -> (usize, Vec<Rank>) {
 fn what_does_not_fit_is_left_out_the_ranks_of_other_nodes_first() {
     for (nodes, per_node, of_nodes) in [(1000, 100, 1000), (1000, 1000, 1000), (1_000_000, 2, 1)] {
         let job = Job::new(nodes, per_node);
-        let body = job_info::body(Form::Plain, &*job).unwrap();
+        let body = job_info::body((Form::Plain, job_info::Parts::All), &*job).unwrap();
         assert!(body.len() < 32 << 20, "{} bytes", body.len());
         let of_ranks = if nodes * per_node == 100_000 { 100_000 } else { per_node };
         assert_eq!(told(&body), (of_nodes, (0..of_ranks).map(Rank).collect::<Vec<_>>()));

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use instanton::client::{Chain, Client, Handler, Notice};
-use instanton::data::{Channels, DataRange, Info, InfoList, Proc, Rank, Scope, Status, Value, keys};
+use instanton::data::{App, Channels, DataRange, Info, InfoList, Proc, Rank, Scope, Status, Text, Value, keys};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -74,6 +74,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["find", key] => return find(&client, key),
         ["outlive"] => return outlive(&client),
         ["alone", what] => return alone(&client, what),
+        ["bind"] => return bind(&client),
+        ["bound", how, to] => return bound(&client, how, to),
         ["require"] => return require(&client),
         ["quit", what] => return quit(&client, what),
         ["abort-one", rank] => return abort_one(&client, rank.parse()?),
@@ -173,6 +175,40 @@ fn alone(client: &Client, what: &str) -> Result<(), Box<dyn Error>> {
     };
     say(&told)?;
     client.fence(others, &[]).wait()?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Starts jobs apart, connects with them, and hears which of them finalize without having disconnected.
+fn bind(client: &Client) -> Result<(), Box<dyn Error>> {
+    let own = &client.proc().nspace;
+    let heard = ends_by(client, Status::ERR_INVALID_TERMINATION)?;
+    let program = std::env::current_exe()?;
+    let program = program.to_str().ok_or("a name that is text")?;
+    for how in ["disconnects", "finalizes", "disconnects", "finalizes"] {
+        let name = own.to_string();
+        let argv = [program, "bound", how, &name].map(Text::new).into_iter().collect::<Result<_, _>>()?;
+        let app = App { cmd: None, argv, env: vec![], cwd: None, maxprocs: 1, info: vec![] };
+        let child = client.spawn(&[Info::new(keys::COSPAWN_APP, true)], &[app]).wait()?;
+        let both = [own, &child].map(|nspace| Proc::new(nspace.clone(), Rank::WILDCARD));
+        client.connect_to(&both, &[]).wait()?;
+        match how {
+            "disconnects" => client.disconnect_from(&both, &[]).wait()?,
+            _ => say(&format!("{how}: {}", heard.recv()?.nspace == child))?,
+        }
+    }
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// One of those jobs.
+fn bound(client: &Client, how: &str, to: &str) -> Result<(), Box<dyn Error>> {
+    let own = client.proc().nspace.clone();
+    let both = [instanton::data::Nspace::new(to)?, own].map(|nspace| Proc::new(nspace, Rank::WILDCARD));
+    client.connect_to(&both, &[]).wait()?;
+    if how == "disconnects" {
+        client.disconnect_from(&both, &[]).wait()?;
+    }
     client.finalize(&[])?;
     Ok(())
 }

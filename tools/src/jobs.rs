@@ -400,6 +400,11 @@ impl Jobs {
         self.by_pid.keys().copied()
     }
 
+    /// All processes that have connected with one and not disconnected since, itself among them.
+    pub fn tied_to(&self, proc: &Proc) -> Vec<Proc> {
+        self.connections.with(proc).cloned().collect()
+    }
+
     /// The jobs that are connected with one: its own, that of the process that has started it, and those that its
     /// processes have started.
     pub fn connected(&self, number: u32) -> Vec<Proc> {

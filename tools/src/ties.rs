@@ -53,6 +53,12 @@ impl Connections {
         self.0.retain(|(connected, _)| connected.iter().collect::<BTreeSet<_>>() != named);
     }
 
+    /// All who are connected with a process, in the names under which they have connected.
+    pub fn with(&self, proc: &Proc) -> impl Iterator<Item = &Proc> {
+        let has = move |procs: &[Proc]| procs.iter().any(|named| named.matches(proc));
+        self.0.iter().filter(move |(procs, _)| has(procs)).flat_map(|(procs, _)| procs)
+    }
+
     /// A job is over.
     pub fn forget(&mut self, job: u32) {
         self.0.iter_mut().for_each(|(_, jobs)| _ = jobs.remove(&job));
@@ -79,6 +85,8 @@ mod tests {
         connections.connect(vec![proc("a")], [1].into());
         let of = |connections: &Connections, job| connections.of(job).collect::<BTreeSet<_>>();
         assert_eq!(of(&connections, 1), [1, 2, 3].into());
+        let with = |name: &str| connections.with(&proc(name)).cloned().collect::<Vec<_>>();
+        assert_eq!((with("b"), with("c")), (vec![proc("a"), proc("b")], vec![proc("a"), proc("c")]));
         connections.disconnect(&[proc("b"), proc("a")]);
         assert_eq!(of(&connections, 1), [1, 3].into());
         connections.forget(3);

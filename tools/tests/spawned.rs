@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use common::{Job, example};
+use common::{Job, example, run};
 use instanton::client::{Client, Handler, Notice};
 use instanton::data::{App, Info, InfoList, Proc, Rank, Status, Text, Value, keys};
 use instanton::tool::Tool;
@@ -101,9 +101,7 @@ fn a_parent_hears_what_it_asks_for() {
     let ended = Status::EVENT_PROC_TERMINATED;
     assert_eq!(order, [codes[0], codes[1], ended, ended, codes[3]]);
     assert!(heard.iter().all(|notice| notice.info.find(keys::EVENT_TIMESTAMP).is_some()));
-    // The end alone comes from the job.
-    assert_eq!(heard[4].source, Proc::new(nspace.clone(), Rank::WILDCARD));
-    assert!(heard[..4].iter().all(|at| (at.source.nspace.as_bytes(), at.source.rank) == (b"", Rank::UNDEF)));
+    assert!(heard.iter().all(|notice| (notice.source.nspace.as_bytes(), notice.source.rank) == (b"", Rank::UNDEF)));
     let name = |notice: &Notice| notice.info.find(keys::NSPACE).unwrap().value.clone();
     assert!([0, 1, 4].iter().all(|at| name(&heard[*at]) == Value::string(nspace.to_string())));
     let survived = heard.pop().unwrap();
@@ -132,6 +130,16 @@ fn a_parent_hears_what_it_asks_for() {
     }
     job.write("\n");
     assert_eq!(job.finish().code, Some(5), "that of the silent ones that have failed");
+}
+
+#[test]
+fn who_finalizes_without_having_disconnected_is_told_of() {
+    let rank = example("rank");
+    for options in [&[][..], &["--nodes", "2"]] {
+        let words = options.iter().copied().chain(["-n", "1", rank.to_str().unwrap(), "bind"]);
+        let ended = run(words);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "finalizes: true\nfinalizes: true\n"), "{ended:?}");
+    }
 }
 
 #[test]

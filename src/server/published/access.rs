@@ -29,7 +29,12 @@ pub fn is_directive(info: &Info) -> bool {
 /// # Errors
 /// `ERR_NOT_SUPPORTED`.
 pub fn check(info: &[Info]) -> Result<(), Status> {
-    if info.iter().any(|info| info.is_unserved(&ATTRIBUTES)) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+    if info.iter().any(is_unserved) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+}
+
+/// Returns whether an attribute is required, and says nothing of publishing.
+pub fn is_unserved(info: &Info) -> bool {
+    info.is_unserved(&ATTRIBUTES)
 }
 
 /// Rules by which published data is found.

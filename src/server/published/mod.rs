@@ -70,7 +70,8 @@ impl PublishedData {
     /// or nothing. The default range is `RANGE_SESSION`, the default persistence `PERSIST_APP`.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` without data or with a range or persistence that is none; `ERR_DUPLICATE_KEY` for a key that is
+    /// `ERR_BAD_PARAM` without data or with a range or persistence that is none; `ERR_NOT_SUPPORTED` for an attribute of
+    /// the Standard's that is required and says nothing of publishing; `ERR_DUPLICATE_KEY` for a key that is
     /// published in that range already; `ERR_OUT_OF_RESOURCE` when the store is full, or the publisher or its job has
     /// published as much as it may.
     pub fn publish(&self, publisher: &Proc, info: &[Info]) -> Result<(), Status> {
@@ -80,6 +81,9 @@ impl PublishedData {
             Some(Value::Persist(known)) if *known <= PERSIST_SESSION => *known,
             Some(_) => return Err(Status::ERR_BAD_PARAM),
         };
+        if info.iter().any(|info| info.key.is_reserved() && access::is_unserved(info)) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
         let item = |info: &Info| Item { value: info.value.clone(), access: access.clone(), persistence, held: None };
         let data = info.iter().filter(|info| !access::is_directive(info));
         let new: Vec<(Key, Item)> = data.map(|info| (info.key.clone(), item(info))).collect();

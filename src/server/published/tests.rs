@@ -50,6 +50,8 @@ fn what_is_published_is_found_and_what_is_not_is_not() {
     assert_eq!(store.publish(&a, &[]), Err(Status::ERR_BAD_PARAM));
     assert_eq!(store.publish(&a, &[data("n", "1"), data("n", "2")].concat()), Err(Status::ERR_DUPLICATE_KEY));
     assert_eq!(store.publish(&b, &[data("n", "1"), data("k", "2")].concat()), Err(Status::ERR_DUPLICATE_KEY));
+    let unknown = [data("k", "2"), vec![Info::new("pmix.unknown", true).required()]].concat();
+    assert_eq!(store.publish(&b, &unknown), Err(Status::ERR_NOT_SUPPORTED));
     assert_eq!(found(&store, &b, &["n"], &[]), Err(Status::ERR_NOT_FOUND), "all or nothing");
 }
 

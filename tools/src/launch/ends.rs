@@ -42,13 +42,23 @@ impl Running {
         pmix.hear_out(job, &proc.clone(), move || drop(events.send(Event::HeardOut(proc))));
     }
 
+    /// A process has called Finalize. Those that it is connected with hear of it: it should have disconnected.
+    pub(super) fn finalized(&mut self, proc: &Proc, pmix: &Pmix) {
+        let _ = self.jobs.set_initialised(proc, false);
+        let tied = self.jobs.tied_to(proc);
+        if !tied.is_empty() {
+            pmix.left_without_a_word(proc, tied);
+        }
+    }
+
     /// A process that has ended is heard out.
     pub(super) fn ended(&mut self, proc: &Proc, pmix: &Pmix) {
         let Some(ended) = self.jobs.ended(proc) else { return };
         let end = ended.end;
         tracing::info!(target: "run", of = %ended.proc, who = %ended.who, end = ?end, "a rank has ended");
         if ended.is_initialised {
-            pmix.left_without_a_word(&ended.proc, self.jobs.connected(ended.who.job));
+            let told = [self.jobs.connected(ended.who.job), self.jobs.tied_to(&ended.proc)].concat();
+            pmix.left_without_a_word(&ended.proc, told);
         }
         let number = ended.who.job;
         let root = self.jobs.root(number);

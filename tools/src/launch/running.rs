@@ -332,6 +332,7 @@ impl Running {
                     known.then(|| pmix.checkpoint(targets, name));
                     done.complete(if known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) });
                 }
+                Ok(Event::Finalized(proc)) => self.finalized(&proc, pmix),
                 Ok(Event::Begin) => self.start_held(pmix),
                 Ok(Event::Released(_)) if self.held.is_some() => self.start_held(pmix),
                 Ok(Event::SteererGone) => self.steerer_gone(),
@@ -362,7 +363,6 @@ impl Running {
                 }
             }
             Event::ToolCame(pid) => self.strangers(self.jobs.root_of(pid)).attached(pid),
-            Event::Finalized(proc) => drop(self.jobs.set_initialised(&proc, false)),
             Event::Connected(procs) => self.jobs.connect(procs),
             Event::Disconnected(procs) => self.jobs.disconnect(&procs),
             Event::Control(request) => self.control(request),
@@ -388,6 +388,7 @@ impl Running {
             Event::CallerPrinted(id, result) => self.caller_printed(id, result),
             Event::Forgotten => self.leaving -= 1,
             Event::Ended(_)
+            | Event::Finalized(_)
             | Event::HeardOut(_)
             | Event::Visit(_)
             | Event::CallerSignal(..)

@@ -343,7 +343,11 @@ impl Bitmap {
     /// The set that a list says: `0-3,8`. None where a number is too large.
     pub fn parse(list: &[u8]) -> Option<Self> {
         // hwloc reads what it can of anything, and takes the lowest bits of any number.
-        let fits = |text: &[u8]| text.is_empty() || number(text).is_some_and(|number| number < MAX_UNITS);
+        // A number that begins with 0 it reads as an octal one, and ends in the middle of one that is not.
+        let is_whole =
+            |text: &[u8]| text.first() != Some(&b'0') || text.iter().all(|digit| (b'0'..b'8').contains(digit));
+        let fits =
+            |text: &[u8]| text.is_empty() || is_whole(text) && number(text).is_some_and(|number| number < MAX_UNITS);
         let is_zero = |text: &[u8]| text.iter().all(|digit| *digit == b'0');
         let is_range = |range: &[u8]| {
             let mut before = None;
@@ -444,7 +448,19 @@ mod tests {
     #[test]
     fn large_numbers_are_errors() {
         let Some(hwloc) = library() else { return };
-        for list in ["99999999999", "4294967295", "32768", "0-32768", "0,3-4294967294", "-1", "3--1", "+1", "3-,-5"] {
+        for list in [
+            "99999999999",
+            "4294967295",
+            "32768",
+            "0-32768",
+            "0,3-4294967294",
+            "-1",
+            "3--1",
+            "+1",
+            "3-,-5",
+            "08",
+            "08-3,8",
+        ] {
             assert!(Bitmap::parse(list.as_bytes()).is_none(), "{list}");
         }
         for at in [MAX_UNITS, 1 << 20] {

@@ -44,6 +44,12 @@ pub fn launcher() -> Option<Arc<Launcher>> {
     running.as_ref().and_then(|running| running.launcher.clone())
 }
 
+/// Returns whether the server of this process is one that a tool is as well.
+pub fn is_of_tool() -> bool {
+    let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);
+    running.as_ref().is_some_and(|running| running.of_tool.is_some())
+}
+
 /// Returns the functions of the program whose server this is, where `client` is its own.
 pub fn own_host(client: &Client) -> Option<Arc<dyn Host>> {
     let running = SERVER.read().unwrap_or_else(PoisonError::into_inner);

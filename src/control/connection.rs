@@ -7,12 +7,12 @@ use std::sync::Arc;
 use mio::net::UnixStream;
 use rkyv::util::AlignedVec;
 
-use super::frame::{self, FrameError, HEADER, Header, Kind, MAX_DESCRIPTORS, MAX_HANDSHAKE};
+use super::frame::{self, BEFORE, FrameError, HEADER, Header, Kind, MAX_DESCRIPTORS, MAX_HANDSHAKE};
 use crate::account::{Account, Charge, Kind as Held};
 use crate::data::archive::Wire;
 use crate::sys::{queue, socket};
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
-use crate::transport::output::{Flush, Full, Output, SENT_PER_TURN};
+use crate::transport::output::{Flush, Full, Kept, Output, SENT_PER_TURN};
 use crate::transport::shares::Owner;
 use crate::transport::turns::Place;
 
@@ -47,6 +47,8 @@ pub enum Stage {
 pub enum Bytes {
     /// Of one connection.
     Own(AlignedVec),
+    /// Of one connection, encoded in one piece.
+    Long(AlignedVec),
     /// Of a push that several connections are sent.
     Shared(Arc<AlignedVec>),
 }
@@ -57,6 +59,7 @@ impl Deref for Bytes {
     fn deref(&self) -> &[u8] {
         match self {
             Bytes::Own(bytes) => bytes,
+            Bytes::Long(bytes) => &bytes[BEFORE..],
             Bytes::Shared(bytes) => bytes,
         }
     }
@@ -205,6 +208,24 @@ impl Connection {
     pub fn push_shared(&mut self, bytes: Arc<AlignedVec>, cause: Option<Owner>) -> Result<(), PushError> {
         self.check_queue()?;
         self.queue(Bytes::Shared(bytes), Vec::new(), cause, false)
+    }
+
+    /// Keeps the place of a frame of about so many bytes, which is still to be made.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn keep(&mut self, bytes: usize) -> Result<Kept, PushError> {
+        self.check_queue()?;
+        let with = With { descriptors: Vec::new(), _charge: None, cause: None };
+        Ok(self.output.keep(bytes, with, &self.account)?)
+    }
+
+    /// Fills a place with its frame.
+    ///
+    /// # Errors
+    /// Where its account has no room for it: the place is still kept then.
+    pub fn fill_kept(&mut self, kept: &Kept, frame: Bytes) -> Result<(), PushError> {
+        Ok(self.output.fill(kept, frame)?)
     }
 
     /// Number of bytes that are queued.

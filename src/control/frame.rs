@@ -174,6 +174,27 @@ pub fn encode<T: archive::Wire>(
     Ok(out)
 }
 
+/// Bytes in front of a frame that is [encoded in one piece](encode_long), so that its body lies as an archive has to.
+pub const BEFORE: usize = HEADER.next_multiple_of(archive::ALIGNMENT) - HEADER;
+
+/// As [`encode`] without descriptors, for a body of about so many bytes, which are written once: the frame begins behind
+/// the first [`BEFORE`] bytes.
+///
+/// # Errors
+/// As [`encode`].
+#[cfg(feature = "server")]
+pub fn encode_long<T: archive::Wire>(kind: Kind, number: u64, body: &T, len: usize) -> Result<AlignedVec, FrameError> {
+    let failed = |source| FrameError::Body { kind, len: 0, source };
+    let mut out = archive::encode_behind(body, BEFORE + HEADER, len + MOST).map_err(failed)?;
+    let len = out.len() - BEFORE - HEADER;
+    if len > MAX_BODY {
+        return Err(FrameError::Length { len, max: MAX_BODY });
+    }
+    let header = Header { kind, number, body: len, descriptors: 0 }.bytes();
+    out[BEFORE..BEFORE + HEADER].copy_from_slice(&header);
+    Ok(out)
+}
+
 /// A whole frame of a [`Request`], ready to send.
 ///
 /// # Errors
@@ -292,6 +313,14 @@ mod tests {
         }
         assert!(matches!(request_in(Kind::Meet, &[0; 4]), Err(FrameError::Length { len: 4, .. })));
         assert!(matches!(request_in(Kind::Push, &[0; 4]), Err(FrameError::Kind(5))));
+    }
+
+    #[cfg(feature = "server")]
+    #[test]
+    fn a_long_body_is_encoded_as_any_other() {
+        let request = Request::Meet { seen: 7, info: vec![Info::new("k", vec![7u8; 100_000])] };
+        let [whole, long] = [encode(Kind::Request, 9, 0, &request), encode_long(Kind::Request, 9, &request, 10)];
+        assert_eq!(whole.unwrap()[..], long.unwrap()[BEFORE..]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::frame::{self, FrameError, Header, Kind, MAX_BODY, MAX_HANDSHAKE};
 use super::handshake::{Attach, Hello, Welcome};
 use crate::account::Charge;
 use crate::data::{Proc, Status};
-use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Outgoing, PeerId, Ready, User};
+use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, Left, Making, Outgoing, PeerId, Ready, User};
 use crate::message::numbers::NumberMap;
 use crate::message::{DescriptorKind, Push, Reply, Request};
 use crate::sys::stopwatch::Stopwatch;
@@ -31,7 +31,7 @@ use crate::transport::common::Common;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::{HANDSHAKE_DEADLINE, Lobby};
-use crate::transport::output::Flush;
+use crate::transport::output::{Flush, Kept};
 use crate::transport::shares::STRANGERS;
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{SHORT, WORKER, Worker};
@@ -56,12 +56,19 @@ pub struct Listener {
     /// Connections that have not said who they are.
     lobby: Lobby,
     turns: Turns,
-    /// Takes long requests apart.
-    worker: Worker<Decoded>,
+    /// Takes long requests apart, and makes long answers.
+    worker: Worker<Done>,
     /// Push that several peers are sent, and its frame.
     shared: Option<(Weak<Push>, Arc<AlignedVec>)>,
     entrance: Entrance,
     scratch: Box<[u8; CHUNK]>,
+}
+
+/// Work that the worker has done.
+#[derive(Debug)]
+enum Done {
+    Decoded(Decoded),
+    Encoded(Encoded),
 }
 
 /// A request that was taken apart.
@@ -70,6 +77,17 @@ struct Decoded {
     connection: u64,
     header: Header,
     request: Result<Request, FrameError>,
+    /// Processor time that it has taken.
+    took: Duration,
+}
+
+/// An answer that was made, and has this place.
+#[derive(Debug)]
+struct Encoded {
+    connection: u64,
+    number: u64,
+    kept: Kept,
+    frame: Result<AlignedVec, FrameError>,
     /// Processor time that it has taken.
     took: Duration,
 }
@@ -308,7 +326,7 @@ impl Listener {
                             continue;
                         };
                         connection.is_busy = true;
-                        self.worker.run(move || Some(decode(id, header, detached)));
+                        self.worker.run(move || Some(Done::Decoded(decode(id, header, detached))));
                         break true;
                     }
                     let begin = Stopwatch::begin();
@@ -414,7 +432,10 @@ impl Door for Listener {
             return self.accept(id as usize, callers);
         }
         if id == WORKER {
-            return self.worker.take().into_iter().for_each(|one| self.decoded(one, callers));
+            return self.worker.take().into_iter().for_each(|done| match done {
+                Done::Decoded(decoded) => self.decoded(decoded, callers),
+                Done::Encoded(encoded) => self.encoded(encoded, callers),
+            });
         }
         if ready.writable
             && let Some(connection) = self.connections.get_mut(&id)
@@ -462,6 +483,12 @@ impl Door for Listener {
                 entry.stage = Stage::Refused;
                 self.push(connection, Kind::Welcome, 0, Vec::new(), &Welcome::Refused { status, reason }, callers);
             }
+            Outgoing::Reply { number, reply, descriptors }
+                if reply.bytes() >= Making::LONG && descriptors.is_empty() =>
+            {
+                self.make(connection, number, Making::new(reply.bytes(), || reply), callers);
+            }
+            Outgoing::Made { number, answer } => self.make(connection, number, answer, callers),
             Outgoing::Reply { number, reply, descriptors } => {
                 self.push::<Reply>(connection, Kind::Reply, number, descriptors, &reply, callers);
             }

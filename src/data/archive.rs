@@ -117,13 +117,22 @@ pub fn encode<T: Wire>(thing: &T) -> Result<AlignedVec<ALIGNMENT>, ArchiveError>
 /// # Errors
 /// As [`encode`].
 pub fn encode_with_room<T: Wire>(thing: &T, room: usize) -> Result<AlignedVec<ALIGNMENT>, ArchiveError> {
+    encode_behind(thing, 0, room)
+}
+
+/// As [`encode_with_room`], behind so many zeroes, a multiple of [`ALIGNMENT`], that are for something else.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_behind<T: Wire>(thing: &T, front: usize, room: usize) -> Result<AlignedVec<ALIGNMENT>, ArchiveError> {
     let bytes = with_arena(|arena| {
-        let bounded = Bounded(AlignedVec::with_capacity(room));
-        let mut serializer = Serializer::new(bounded, arena.acquire(), ());
+        let mut bytes = AlignedVec::with_capacity(front + room);
+        bytes.resize(front, 0);
+        let mut serializer = Serializer::new(Bounded(bytes), arena.acquire(), ());
         serialize_using(thing, &mut serializer).map(|_| serializer.into_writer().0)
     })
     .map_err(ArchiveError::Unfit)?;
-    check::<T>(&bytes).map_err(ArchiveError::Unfit)?;
+    check::<T>(&bytes[front..]).map_err(ArchiveError::Unfit)?;
     Ok(bytes)
 }
 

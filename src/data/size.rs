@@ -1,5 +1,5 @@
 //! Memory that a value takes in C (`PMIx_Value_get_size`).
-use super::{DataType, DiskStats, Geometry, Info, NetStats, Text, Value};
+use super::{App, DataType, DiskStats, Geometry, Info, NetStats, Text, Value};
 
 impl Value {
     /// Bytes of the `pmix_value_t`, of what is in it, and of everything that points to.
@@ -57,9 +57,7 @@ impl Value {
             Value::Info(info) => info.value.payload(),
             Value::Pdata(data) => data.value.payload(),
             Value::Query(query) => strings(&query.keys) + infos(&query.qualifiers),
-            Value::App(app) => {
-                string(&app.cmd) + strings(&app.argv) + strings(&app.env) + string(&app.cwd) + infos(&app.info)
-            }
+            Value::App(app) => app.size(),
             Value::DataArray(array) => array.items().iter().map(Value::element).sum(),
             Value::Envar(envar) => string(&envar.name) + string(&envar.value),
             Value::ProcInfo(info) => string(&info.hostname) + string(&info.executable),
@@ -79,6 +77,14 @@ impl Value {
             Value::NodeStats(stats) => string(&stats.node) + disks(&stats.diskstats) + networks(&stats.netstats),
             _ => 0,
         }
+    }
+}
+
+impl App {
+    /// Bytes that it points to in C.
+    pub(crate) fn size(&self) -> usize {
+        let App { cmd, argv, env, cwd, info, .. } = self;
+        string(cmd) + strings(argv) + strings(env) + string(cwd) + infos(info)
     }
 }
 

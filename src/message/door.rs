@@ -193,6 +193,34 @@ pub trait Callers {
     fn left(&mut self, peer: PeerId, how: Left);
 }
 
+/// An answer that is still to be made, by any thread.
+pub struct Making {
+    /// Bytes that it has, more or less.
+    pub bytes: usize,
+    make: Box<dyn FnOnce() -> Reply + Send>,
+}
+
+impl Making {
+    /// Bytes of an answer from which on a thread makes and encodes it.
+    pub const LONG: usize = 256 << 10;
+
+    /// An answer of so many bytes that `make` makes.
+    pub fn new(bytes: usize, make: impl FnOnce() -> Reply + Send + 'static) -> Self {
+        Making { bytes, make: Box::new(make) }
+    }
+
+    /// Makes it.
+    pub fn make(self) -> Reply {
+        (self.make)()
+    }
+}
+
+impl fmt::Debug for Making {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Making({} bytes)", self.bytes)
+    }
+}
+
 /// Message of a server to a peer.
 #[derive(Debug)]
 pub enum Outgoing {
@@ -227,6 +255,13 @@ pub enum Outgoing {
         /// The descriptors of a [`Reply::Segments`].
         descriptors: Vec<OwnedFd>,
     },
+    /// The answer to a request, which takes long to make and to encode: a thread of the door does both.
+    Made {
+        /// Number of the request.
+        number: u64,
+        /// The answer.
+        answer: Making,
+    },
     /// Something unasked.
     Push(Push),
     /// Something unasked that several peers are sent: it is encoded once.
@@ -235,6 +270,19 @@ pub enum Outgoing {
     GoOn,
     /// End the connection without a word; the server has forgotten the peer already.
     End,
+}
+
+impl Outgoing {
+    /// Makes an answer that is still to be made: for a door that has no thread for that.
+    #[must_use]
+    pub fn made(self) -> Outgoing {
+        match self {
+            Outgoing::Made { number, answer } => {
+                Outgoing::Reply { number, reply: answer.make(), descriptors: Vec::new() }
+            }
+            other => other,
+        }
+    }
 }
 
 /// Readiness of one of a door's sockets.

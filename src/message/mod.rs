@@ -265,6 +265,21 @@ pub enum Reply {
     },
 }
 
+#[cfg(feature = "server")]
+impl Reply {
+    /// Returns the bytes of what it brings, more or less.
+    pub(crate) fn bytes(&self) -> usize {
+        let infos = |infos: &[Info]| infos.iter().map(|info| info.key.len() + info.value.kept_size()).sum::<usize>();
+        match self {
+            Reply::Value(value) => value.kept_size(),
+            Reply::Infos(_, all) => infos(all),
+            Reply::Published(_, data) => data.iter().map(|data| data.key.len() + data.value.kept_size()).sum(),
+            Reply::Credential(bytes, all) => bytes.len() + infos(all),
+            Reply::Done(_) | Reply::Spawned(_) | Reply::Segments { .. } => 0,
+        }
+    }
+}
+
 /// Attributes, and how it went: they may explain a failure.
 pub type Infos = (Status, Vec<Info>);
 

@@ -430,7 +430,7 @@ impl PmiListener {
 
     fn message(&mut self, id: u64, message: Outgoing, callers: &mut dyn Callers) -> Result<(), Breach> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        match message {
+        match message.made() {
             Outgoing::Accepted { proc, job_info, account, .. } => {
                 let Stage::Asking(version) = connection.stage else { return Ok(()) };
                 connection.account = account.clone();
@@ -466,7 +466,7 @@ impl PmiListener {
                 }
             }
             // Its protocol has no way to tell.
-            Outgoing::Push(_) | Outgoing::Shared(_) => {}
+            Outgoing::Push(_) | Outgoing::Shared(_) | Outgoing::Made { .. } => {}
             Outgoing::GoOn => {
                 connection.is_busy = false;
                 self.go_on(id);

@@ -10,38 +10,43 @@ use super::jobs::Jobs;
 use crate::account::Kind;
 use crate::data::{Info, Proc, Status};
 use crate::message::{Forward, Infos, Reply};
+use crate::sys::later;
 use crate::trace;
 
-/// Passes a request of `proc` on. Requests that rooms of this server have a part in are not supported here.
-pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, request: Forward) {
+/// Passes a request of `proc` on, which came in so many bytes. Requests that rooms of this server have a part in are not
+/// supported here.
+pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, (mut request, bytes): (Forward, usize)) {
     let nothing: Infos = (Status::SUCCESS, Vec::new());
     let infos = |(status, infos): Infos| Reply::Infos(status, infos);
-    match request {
+    let sign = |cx: &Ctx, info: &mut Vec<Info>| *info = jobs.signed(cx, proc, std::mem::take(info));
+    match &mut request {
         Forward::Publish { info } => {
-            let info = jobs.signed(cx, proc, info);
-            cx.forward(caller, |host, done| host.publish(proc, &info, done), (), success);
+            sign(cx, info);
+            let info = std::mem::take(info);
+            cx.forward(caller, |host, done| host.publish_owned(proc, info, done), (), success);
         }
         Forward::Lookup { keys, info } => {
-            let info = jobs.signed(cx, proc, info);
+            sign(cx, info);
             cx.forward(
                 caller,
-                |host, done| host.lookup(proc, &keys, &info, done),
+                |host, done| host.lookup(proc, keys, info, done),
                 (Status::SUCCESS, Vec::new()),
                 |(status, data)| Reply::Published(status, data),
             );
         }
         Forward::Unpublish { keys, info } => {
-            let info = jobs.signed(cx, proc, info);
-            cx.forward(caller, |host, done| host.unpublish(proc, &keys, &info, done), (), success);
+            sign(cx, info);
+            cx.forward(caller, |host, done| host.unpublish(proc, keys, info, done), (), success);
         }
         Forward::Log { data, directives } => {
-            let directives = jobs.signed(cx, proc, directives);
+            sign(cx, directives);
+            let data = std::mem::take(data);
             // Data that the host keeps until it is written stays charged where the process is gone.
             let bytes = data.iter().map(|info| info.value.size()).sum();
             let account = cx.peers.get(&caller.peer).map(|entry| entry.requests.account());
             let kept = account.map(|account| account.force(Kind::Request, bytes));
             cx.ask_host(
-                |host, done| host.log2(proc, &data, &directives, done),
+                |host, done| host.log_owned(proc, data, directives, done),
                 (),
                 move |result| {
                     drop(kept);
@@ -50,33 +55,33 @@ pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, request: 
             );
         }
         Forward::Allocate { directive, info } => {
-            let info = jobs.signed(cx, proc, info);
-            cx.forward(caller, |host, done| host.allocate(proc, directive, &info, done), nothing, infos);
+            sign(cx, info);
+            cx.forward(caller, |host, done| host.allocate(proc, *directive, info, done), nothing, infos);
         }
         Forward::GetCredential { directives } => cx.forward(
             caller,
-            |host, done| host.get_credential(proc, &directives, done),
+            |host, done| host.get_credential(proc, directives, done),
             (Vec::new(), Vec::new()),
             |(credential, infos)| Reply::Credential(credential, infos),
         ),
         Forward::ValidateCredential { credential, directives } => cx.forward(
             caller,
-            |host, done| host.validate_credential(proc, &credential, &directives, done),
+            |host, done| host.validate_credential(proc, credential, directives, done),
             nothing,
             infos,
         ),
         Forward::Fabric { operation, directives } => {
-            cx.forward(caller, |host, done| host.fabric(proc, operation, &directives, done), nothing, infos);
+            cx.forward(caller, |host, done| host.fabric(proc, *operation, directives, done), nothing, infos);
         }
         Forward::SessionControl { session, directives } => {
-            let directives = jobs.signed(cx, proc, directives);
-            cx.forward(caller, |host, done| host.session_control(proc, session, &directives, done), nothing, infos);
+            sign(cx, directives);
+            cx.forward(caller, |host, done| host.session_control(proc, *session, directives, done), nothing, infos);
         }
         Forward::ResourceBlock { directive, block, units, info } => {
-            let info = jobs.signed(cx, proc, info);
+            sign(cx, info);
             cx.forward(
                 caller,
-                |host, done| host.resource_block(proc, directive, &block, &units, &info, done),
+                |host, done| host.resource_block(proc, *directive, block, units, info, done),
                 (),
                 success,
             );
@@ -85,6 +90,7 @@ pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, request: 
             cx.reply_status(caller.peer, caller.number, Err(Status::ERR_NOT_SUPPORTED));
         }
     }
+    later::drop_sized(bytes, request);
 }
 
 /// Passes an abort on. The client waits for the host's answer however long that takes.
@@ -141,7 +147,7 @@ mod tests {
         let account = test.limit_memory(peer, 1 << 20);
         let caller = test.request(peer);
         let data = vec![Info::new(keys::LOG_STDOUT, vec![b'x'; 1000])];
-        pass_on(&mut test.cx, &jobs, caller, &writer, Forward::Log { data, directives: Vec::new() });
+        pass_on(&mut test.cx, &jobs, caller, &writer, (Forward::Log { data, directives: Vec::new() }, 0));
         test.cx.peers.remove(&peer);
         assert!(account.used() >= 1000, "{}", account.used());
         let (_, done) = store.0.lock().unwrap().take().unwrap();
@@ -158,7 +164,7 @@ mod tests {
         let peer = test.connect(&publisher);
         let caller = test.request(peer);
         let info = vec![Info::new("key", "value"), Info::new(keys::USERID, 0u32)];
-        pass_on(&mut test.cx, &jobs, caller, &publisher, Forward::Publish { info });
+        pass_on(&mut test.cx, &jobs, caller, &publisher, (Forward::Publish { info }, 0));
         let (info, done) = store.0.lock().unwrap().take().unwrap();
         let users: Vec<_> = info.iter().filter(|info| info.key == keys::USERID).collect();
         assert_eq!(users, [&Info::new(keys::USERID, 11u32)], "its own word on its user does not count");
@@ -177,7 +183,7 @@ mod tests {
         let peer = test.connect(&proc("job", 0));
         let caller = test.request(peer);
         let request = Forward::Fabric { operation: 1, directives: Vec::new() };
-        pass_on(&mut test.cx, &Jobs::default(), caller, &proc("job", 0), request);
+        pass_on(&mut test.cx, &Jobs::default(), caller, &proc("job", 0), (request, 0));
         assert!(matches!(test.ticket(), Some(Ticket::Reply(_, Reply::Done(Status::ERR_NOT_SUPPORTED)))));
     }
 }

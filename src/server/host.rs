@@ -14,6 +14,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::data::{App, Channels, DataRange, Info, Nspace, Posted, Proc, Query, ResourceUnit, Status, Text};
 pub use crate::message::{Credential, Infos, Published};
+use crate::sys::later;
 
 /// Way in which a host took a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,18 +28,46 @@ pub enum Answer {
 /// Result of a host's method; an error means that the host does not do it, and never completes the completion.
 pub type Accepted = Result<Answer, Status>;
 
-/// The way back from a host: completed at most once, from any thread.
-pub struct Completion<T>(Box<dyn FnOnce(Result<T, Status>) + Send>);
+/// What a host answers.
+pub(super) enum Answered<T> {
+    Is(Result<T, Status>),
+    /// So many bytes, which are still to be made.
+    WillBe(usize, Box<dyn FnOnce() -> T + Send>),
+}
 
-impl<T> Completion<T> {
+impl<T> Answered<T> {
+    /// The answer, made now where it is not.
+    pub(super) fn get(self) -> Result<T, Status> {
+        match self {
+            Answered::Is(result) => result,
+            Answered::WillBe(_, make) => Ok(make()),
+        }
+    }
+}
+
+/// The way back from a host: completed at most once, from any thread.
+pub struct Completion<T>(Box<dyn FnOnce(Answered<T>) + Send>);
+
+impl<T: 'static> Completion<T> {
     /// A completion that calls `done`.
     pub fn new(done: impl FnOnce(Result<T, Status>) + Send + 'static) -> Self {
+        Completion(Box::new(|answered| done(answered.get())))
+    }
+
+    /// A completion that calls `done`, be the answer made or not.
+    pub(super) fn of(done: impl FnOnce(Answered<T>) + Send + 'static) -> Self {
         Completion(Box::new(done))
     }
 
     /// Gives the answer.
     pub fn complete(self, result: Result<T, Status>) {
-        (self.0)(result);
+        (self.0)(Answered::Is(result));
+    }
+
+    /// Gives an answer of about so many bytes, which is made when it is needed. Where it is the answer to a process, a
+    /// thread of the server makes it: it may take long.
+    pub fn complete_with(self, bytes: usize, make: impl FnOnce() -> T + Send + 'static) {
+        (self.0)(Answered::WillBe(bytes, Box::new(make)));
     }
 }
 
@@ -110,6 +139,13 @@ pub trait Host: Send + Sync + 'static {
         NO
     }
 
+    /// As [`publish`](Host::publish), with what is published given away: a host that keeps it copies nothing.
+    fn publish_owned(&self, proc: &Proc, info: Vec<Info>, done: Completion<()>) -> Accepted {
+        let accepted = self.publish(proc, &info, done);
+        let_go(info);
+        accepted
+    }
+
     /// Look published data up.
     fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
         NO
@@ -123,6 +159,14 @@ pub trait Host: Send + Sync + 'static {
     /// Start a job; answered with its namespace once all its processes have started.
     fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
         NO
+    }
+
+    /// As [`spawn`](Host::spawn), with the request given away: a host that keeps it copies nothing.
+    fn spawn_owned(&self, proc: &Proc, job_info: Vec<Info>, apps: Vec<App>, done: Completion<Nspace>) -> Accepted {
+        let accepted = self.spawn(proc, &job_info, &apps, done);
+        later::drop_sized(apps.iter().map(App::size).sum(), apps);
+        let_go(job_info);
+        accepted
     }
 
     /// Connect processes. `ERR_NOT_SUPPORTED` is taken for a yes where all of them run on this node.
@@ -185,6 +229,13 @@ pub trait Host: Send + Sync + 'static {
     /// As [`log`](Host::log); a host that has this one can refuse at once.
     fn log2(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
         self.log(client, data, directives, done)
+    }
+
+    /// As [`log2`](Host::log2), with the data given away: a host that keeps it copies nothing.
+    fn log_owned(&self, client: &Proc, data: Vec<Info>, directives: &[Info], done: Completion<()>) -> Accepted {
+        let accepted = self.log2(client, &data, directives, done);
+        let_go(data);
+        accepted
     }
 
     /// Change an allocation; `directive` is a `constants::alloc_directive`.
@@ -307,6 +358,11 @@ pub trait Host: Send + Sync + 'static {
     ) -> Accepted {
         NO
     }
+}
+
+/// Drops attributes: many or large ones later.
+pub(super) fn let_go(info: Vec<Info>) {
+    later::drop_sized(info.iter().map(|info| info.value.size()).sum(), info);
 }
 
 /// A host that does nothing: local clients are served, and nothing beyond.

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use super::ctx::Ctx;
-use super::ctx::effect::Effect;
 use super::ctx::slices::Slice;
 use super::ctx::ticket::Ticket;
 use super::jobs::Jobs;
@@ -52,8 +51,8 @@ impl Moves {
                 self.work(cx, jobs, number, ranks);
             }
             Ok(NextMove::More) => cx.slice(Slice::Move(number)),
-            Ok(NextMove::Nothing) => self.end(cx, number),
-            Err(e) => self.fail(cx, number, &e),
+            Ok(NextMove::Nothing) => self.end(number),
+            Err(e) => self.fail(number, &e),
         }
     }
 
@@ -87,13 +86,13 @@ impl Moves {
     ) {
         let Some((nspace, stage)) = self.under_way.get_mut(&number) else { return };
         let Some(store) = jobs.store_mut(nspace).filter(|store| store.is_own_move(&ranks)) else {
-            return self.end(cx, number);
+            return self.end(number);
         };
         let is_composed = *stage == Stage::Composed;
         let result = result.and_then(|()| if is_composed { store.reserve_move(&mut ranks) } else { Ok(()) });
         if let Err(e) = result {
             store.give_up_move(*ranks);
-            return self.fail(cx, number, &e);
+            return self.fail(number, &e);
         }
         if is_composed {
             *stage = Stage::Written;
@@ -104,22 +103,21 @@ impl Moves {
                 *stage = Stage::Between;
                 cx.slice(Slice::Move(number));
             }
-            Err(e) => self.fail(cx, number, &e),
+            Err(e) => self.fail(number, &e),
         }
     }
 
-    fn fail(&mut self, cx: &mut Ctx, number: u64, error: &WriteError) {
+    fn fail(&mut self, number: u64, error: &WriteError) {
         if let Some((nspace, _)) = self.under_way.get(&number) {
             trace!("records of {nspace} stay where they are for now: {error}");
         }
-        self.end(cx, number);
+        self.end(number);
     }
 
-    /// Ends a move, for now: the old segments may be free.
-    fn end(&mut self, cx: &mut Ctx, number: u64) {
+    /// Ends a move, for now.
+    fn end(&mut self, number: u64) {
         if let Some((nspace, _)) = self.under_way.remove(&number) {
             self.by_job.remove(&nspace);
-            cx.effect(Effect::Unmap(nspace));
         }
     }
 }
@@ -187,7 +185,6 @@ mod tests {
             assert!(steps > 3 && moves.by_job.is_empty() && !jobs.store(&nspace).unwrap().is_to_move(), "{steps}");
             let value = |key: usize| Value::from(vec![key as u8; 30 << 10]);
             assert!((0..2).all(|rank| (0..KEYS).all(|key| get(&jobs, rank, &format!("k{key}")) == Some(value(key)))));
-            drop(jobs.take_gone(&nspace));
             let after = jobs.store(&nspace).unwrap().stats();
             assert!(after.bytes < before / 2, "{after:?} after {before}");
         }

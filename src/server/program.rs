@@ -30,7 +30,7 @@ impl Program {
 
     /// Hands the program a message that another peer would be sent through a door.
     pub fn deliver(&self, message: Outgoing) {
-        let delivery = match message {
+        let delivery = match message.made() {
             Outgoing::Reply { number, reply, .. } => Delivery::Reply(number, reply),
             Outgoing::Push(push) => Delivery::Push(push),
             Outgoing::Shared(push) => Delivery::Push(Arc::unwrap_or_clone(push)),

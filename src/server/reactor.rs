@@ -98,7 +98,7 @@ impl Reactor {
         self.router.drain();
         // An answer to many is that of a collective, which no one of them has asked for more than others.
         let asker = match &self.router.cx.outbox[..] {
-            [(peer, Outgoing::Reply { .. })] => Some(*peer),
+            [(peer, Outgoing::Reply { .. } | Outgoing::Made { .. })] => Some(*peer),
             _ => None,
         };
         self.deliver();

@@ -10,6 +10,7 @@ use super::jobs::Jobs;
 use crate::account::{Charge, Kind};
 use crate::data::{App, Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::Reply;
+use crate::sys::later;
 
 /// Asks the host to start a job for a process. The request's bytes are charged to the process until the job is over,
 /// because its host keeps what it has started.
@@ -18,12 +19,15 @@ pub fn spawn(
     jobs: &Jobs,
     caller: Caller,
     proc: &Proc,
-    (job_info, apps): (Vec<Info>, &[App]),
+    (job_info, apps): (Vec<Info>, Vec<App>),
     bytes: usize,
 ) {
     let kept = match cx.charge(caller.peer, Kind::Spawned, bytes) {
         Ok(kept) => kept,
-        Err(status) => return cx.answer_status(caller, Err(status)),
+        Err(status) => {
+            later::drop_sized(bytes, (job_info, apps));
+            return cx.answer_status(caller, Err(status));
+        }
     };
     let is_program = cx.is_program(caller.peer);
     // The program of a server speaks for itself, or for a tool of which it knows more.
@@ -33,7 +37,7 @@ pub fn spawn(
     let has_parent = !is_program && !is_apart(&job_info) && !apps.iter().all(|app| is_apart(&app.info));
     let parent = has_parent.then(|| proc.nspace.clone());
     cx.ask_host(
-        |host, done| host.spawn(proc, &job_info, apps, done),
+        |host, done| host.spawn_owned(proc, job_info, apps, done),
         Nspace::new("").expect("a legal name"),
         move |result| Ticket::Spawned { caller, parent, kept, result },
     );
@@ -101,7 +105,7 @@ mod tests {
     /// Spawns a job, and returns the answer with the parent that the new job is tied to.
     fn spawned(test: &mut TestCtx, jobs: &Jobs, caller: Caller, job_info: Vec<Info>) -> (Reply, Option<Nspace>) {
         let apps = [App { cmd: None, argv: Vec::new(), env: Vec::new(), cwd: None, maxprocs: 1, info: Vec::new() }];
-        spawn(&mut test.cx, jobs, caller, &proc("parent", 0), (job_info, &apps), 0);
+        spawn(&mut test.cx, jobs, caller, &proc("parent", 0), (job_info, apps.into()), 0);
         let Some(Ticket::Spawned { caller, parent, kept, result }) = test.ticket() else { panic!("no ticket") };
         answered(&mut test.cx, jobs, caller, (parent, kept), result);
         let tied = match test.cx.next_effect() {
@@ -135,7 +139,7 @@ mod tests {
         jobs.add(&child, 1, &[crate::data::Rank(0)]);
         let ask = |test: &mut TestCtx| {
             let caller = test.request(peer);
-            spawn(&mut test.cx, &jobs, caller, &proc("parent", 0), (Vec::new(), &[]), 6000);
+            spawn(&mut test.cx, &jobs, caller, &proc("parent", 0), (Vec::new(), Vec::new()), 6000);
             if let Some(Ticket::Spawned { caller, parent, kept, result }) = test.ticket() {
                 answered(&mut test.cx, &jobs, caller, (parent, kept), result);
             }

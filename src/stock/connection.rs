@@ -14,7 +14,7 @@ use crate::data::Status;
 use crate::message::{LARGEST, Request};
 use crate::sys::queue;
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
-use crate::transport::output::{Flush, Full, Output, SENT_PER_TURN};
+use crate::transport::output::{Flush, Full, Kept, Output, SENT_PER_TURN};
 use crate::transport::shares::Owner;
 use crate::transport::turns::Place;
 use crate::transport::worker::SHORT;
@@ -170,13 +170,18 @@ impl Connection {
     /// Queues a message.
     pub fn push(&mut self, tag: u32, body: &[u8], with: With) -> Result<(), Breach> {
         self.output.check()?;
-        let mut bytes = Vec::new();
-        if body.len() > LARGEST || bytes.try_reserve_exact(HEADER + body.len()).is_err() {
-            return Err(Breach::Length(body.len()));
-        }
-        bytes.extend_from_slice(&Header { tag, len: body.len() }.bytes());
-        bytes.extend_from_slice(body);
-        Ok(self.output.push(Bytes::Own(bytes), with, Some(&self.account))?)
+        Ok(self.output.push(Bytes::Own(message(tag, body)?), with, Some(&self.account))?)
+    }
+
+    /// Keeps the place of a message of about so many bytes, which is still to be made.
+    pub fn keep(&mut self, bytes: usize) -> Result<Kept, Breach> {
+        self.output.check()?;
+        Ok(self.output.keep(bytes, With::default(), &self.account)?)
+    }
+
+    /// Fills a place with its message. Where its account has no room for that, the place is still kept.
+    pub fn fill_kept(&mut self, kept: &Kept, message: Vec<u8>) -> Result<(), Breach> {
+        Ok(self.output.fill(kept, Bytes::Own(message))?)
     }
 
     /// Queues a message with a body that is charged already.
@@ -209,6 +214,17 @@ impl Connection {
         let flushed = self.output.flush(SENT_PER_TURN, send, |with| asked.extend(with.then))?;
         Ok((flushed, asked))
     }
+}
+
+/// A whole message.
+pub fn message(tag: u32, body: &[u8]) -> Result<Vec<u8>, Breach> {
+    let mut bytes = Vec::new();
+    if body.len() > LARGEST || bytes.try_reserve_exact(HEADER + body.len()).is_err() {
+        return Err(Breach::Length(body.len()));
+    }
+    bytes.extend_from_slice(&Header { tag, len: body.len() }.bytes());
+    bytes.extend_from_slice(body);
+    Ok(bytes)
 }
 
 /// Takes the next whole message of a peer, if one has come, of at most so many bytes. The first one is its

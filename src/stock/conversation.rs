@@ -9,8 +9,8 @@ use super::answers;
 use super::job_info::{For, Packed, Parts};
 use super::requests::{self, Answer, Asked};
 use super::{ack::Ack, frame};
-use crate::data::{Info, Nspace, Proc, Status, keys};
-use crate::message::door::JobInformation;
+use crate::data::{Info, Nspace, Proc, Status, Value, keys};
+use crate::message::door::{JobInformation, Making};
 use crate::message::numbers::NumberMap;
 use crate::message::{Push, Reply, Request, output};
 use crate::trace;
@@ -48,6 +48,42 @@ impl Reading {
             requests::read(body, self.form, self.next_pull)
         }
     }
+}
+
+/// Answer that is to be made and packed by any thread.
+pub struct Packing {
+    form: Form,
+    major: u32,
+    pending: Pending,
+    answer: Making,
+}
+
+impl Packing {
+    /// Returns the bytes that it has, more or less.
+    pub fn bytes(&self) -> usize {
+        self.answer.bytes
+    }
+
+    /// Returns the tag of the request.
+    pub fn tag(&self) -> u32 {
+        self.pending.tag
+    }
+
+    /// Makes and packs it.
+    ///
+    /// # Errors
+    /// [`WireError`] when it cannot be packed.
+    pub fn pack(self) -> Result<Vec<u8>, WireError> {
+        let Pending { answer, gathered, .. } = self.pending;
+        answers::body(self.form, self.major, answer, self.answer.make(), &gathered)
+    }
+}
+
+/// What follows from an answer that is still to be made.
+pub enum Next {
+    Step(Option<Step>),
+    /// It is to be packed.
+    Pack(Packing),
 }
 
 /// A request that waits for its answer.
@@ -171,6 +207,25 @@ impl Conversation {
             }
             (_, reply) => self.send(pending, reply).map(Some),
         }
+    }
+
+    /// Takes in a reply of the server that is still to be made.
+    ///
+    /// # Errors
+    /// As [`replied`](Self::replied).
+    pub fn replied_later(&mut self, number: u64, answer: Making) -> Result<Next, WireError> {
+        let of = self.pending.get(&number).map(|pending| &pending.answer);
+        Ok(match of {
+            // The value comes once more, with everything of the process.
+            Some(Answer::Data(proc, Some(key))) if proc.rank.is_process() && !key.is_reserved() => {
+                Next::Step(self.replied(number, Reply::Value(Value::Undef))?)
+            }
+            None | Some(Answer::Spawned | Answer::Connected(_)) => Next::Step(self.replied(number, answer.make())?),
+            Some(_) => match self.pending.remove(&number) {
+                Some(pending) => Next::Pack(Packing { form: self.form, major: self.major, pending, answer }),
+                None => Next::Step(None),
+            },
+        })
     }
 
     /// Has the information of the next job packed, or answers where there is none left.

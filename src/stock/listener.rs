@@ -24,7 +24,7 @@ use super::requests::Asked;
 use super::tools;
 use crate::account::Charge;
 use crate::data::{Proc, Status};
-use crate::message::door::{Callers, Door, JobInformation, Left, Outgoing, PeerId, Ready};
+use crate::message::door::{Callers, Door, JobInformation, Left, Making, Outgoing, PeerId, Ready};
 use crate::message::numbers::NumberMap;
 use crate::message::{LARGEST, Push};
 use crate::sys::munge;
@@ -34,6 +34,7 @@ use crate::transport::common::Common;
 use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
+use crate::transport::output::Kept;
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{ASKER, SHORT, WORKER, Worker};
 use crate::wire::{Form, WireError};
@@ -81,10 +82,22 @@ pub struct StockListener {
 enum Done {
     /// A request was taken apart, which had so many bytes, in so much processor time.
     Read { connection: u64, tag: u32, len: usize, asked: Result<Asked, WireError>, took: Duration },
+    /// An answer was made, which has this place.
+    Made(Made),
     /// The information of a job was packed.
     Packed(Arc<dyn JobInformation>, job_info::Kind, Result<Vec<u8>, Status>),
     /// The credential of a connection was judged; none where that was gone.
     Judged(u64, Option<Result<munge::Owner, Unproven>>),
+}
+
+/// An answer that was made and packed.
+struct Made {
+    connection: u64,
+    tag: u32,
+    kept: Kept,
+    message: Result<Vec<u8>, Breach>,
+    /// Processor time that it has taken.
+    took: Duration,
 }
 
 impl StockListener {
@@ -311,6 +324,7 @@ impl StockListener {
                     self.go_on(id);
                 }
             }
+            Done::Made(made) => self.made(made, callers),
             Done::Packed(job, kind, body) => self.packed(&job, kind, body, callers),
             Done::Judged(id, verdict) => {
                 self.judging -= 1;
@@ -441,6 +455,10 @@ impl StockListener {
                 self.go_on(id);
             }
             Outgoing::Refused { status, .. } => self.refuse(id, status, callers),
+            Outgoing::Reply { number, reply, .. } if reply.bytes() >= Making::LONG => {
+                self.make(id, number, Making::new(reply.bytes(), || reply), callers)?;
+            }
+            Outgoing::Made { number, answer } => self.make(id, number, answer, callers)?,
             Outgoing::Reply { number, reply, .. } => {
                 let Stage::In(conversation) = &mut connection.stage else { return Ok(()) };
                 if let Some(step) = conversation.replied(number, reply)? {

@@ -56,7 +56,6 @@ pub use draft::Draft;
 pub use error::{AttachError, BadJobInfo, MapError, Miss, PinError, ReadError, WriteError};
 pub use ids::{Have, ReaderId, SegmentId, Want};
 pub use ingest::{Contradiction, JobInfo, JobInfoBuilder, KeySlot, MAX_RANKS, Placement, ProcWriter};
-pub use modex::heap::Gone;
 pub use modex::reader_pages::{Misuse, ReaderPageHandle};
 pub use moving::{Move, NextMove};
 pub use outbound::Departure;

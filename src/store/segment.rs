@@ -76,11 +76,12 @@ impl MappedSegment {
 
 /// A segment that this process made.
 pub(super) struct OwnSegment {
+    /// Closed before the mapping goes, with which the memory is given back.
+    pub(super) fd: OwnedFd,
     pub(super) mapping: Arc<Mapping>,
     /// Bytes from its beginning that the system has given memory for.
     pub(super) taken: usize,
-    pub(super) fd: OwnedFd,
-    _charge: Charge,
+    pub(super) charge: Arc<Charge>,
     _file: Place,
 }
 
@@ -179,9 +180,10 @@ impl OwnSegment {
     ) -> Result<Self, WriteError> {
         let bytes = len.next_multiple_of(PAGE);
         let charge = budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))?;
-        let (mapping, fd) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
+        let (mut mapping, fd) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
+        mapping.own();
         let taken = mapping.len();
-        Ok(Self { mapping: Arc::new(mapping), taken, fd, _charge: charge, _file: Place::default() })
+        Ok(Self { fd, mapping: Arc::new(mapping), taken, charge: Arc::new(charge), _file: Place::default() })
     }
 
     pub(super) fn len(&self) -> u64 {

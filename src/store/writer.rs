@@ -20,7 +20,8 @@ use super::error::{ReadError, WriteError};
 use super::ids::{Have, ReaderId, SegmentId};
 use super::info::build::info_words;
 use super::ingest::JobInfo;
-use super::modex::heap::{Gone, SegmentSet};
+use super::modex::heap::SegmentSet;
+use super::modex::lingering::Lingering;
 use super::modex::reader_pages::{Held, Misuse, Pages, ReaderPageHandle};
 use super::modex::records::Changes;
 use super::modex::table::{Prepared, Table};
@@ -31,6 +32,7 @@ use super::outbound::{Departures, Unsent};
 use super::read::JobReader;
 use super::segment::{Label, MappedSegment, NOWHERE, OwnSegment, Places};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
+use crate::sys::cell::Epoch;
 use crate::sys::memory::Mapping;
 
 /// The memory that a job takes.
@@ -80,7 +82,7 @@ pub struct JobWriter {
     /// Replaced sets of segments.
     waiting: Vec<Waiting>,
     limits: Limits,
-    reader: JobReader,
+    reader: Arc<JobReader>,
     pages: Pages,
     /// Ranks that the server knows to run here although the job information does not say where they run.
     local: BTreeSet<u32>,
@@ -94,8 +96,7 @@ pub struct JobWriter {
     /// True if records move a little at a time, by [`JobWriter::next_move`] alone.
     moves_by_steps: bool,
     departures: Departures,
-    /// Large sets of segments that nobody needs any more.
-    gone: Gone,
+    lingering: Lingering,
 }
 
 impl JobWriter {
@@ -128,7 +129,7 @@ impl JobWriter {
         let (id, ranks) = (RandomState::new().hash_one(nspace.as_bytes()), info.ranks());
         let job = OwnSegment::create(&Label::new("job", nspace, &places), 0, job::length(ranks), &limits.budget)?;
         JobWords::format(job.mapping.words_mut(), id, ranks);
-        let reader = JobReader::of_writer(job.mapping.clone())?;
+        let reader = Arc::new(JobReader::of_writer(job.mapping.clone())?);
         let hidden = Mapping::private(job.mapping.len()).map_err(|error| WriteError::Memory(Box::new(error)))?;
         JobWords::format(hidden.words_mut(), id, ranks);
         let info = make_info(nspace, &places, info, id, 1, &limits.budget)?;
@@ -152,7 +153,7 @@ impl JobWriter {
             batches: 0,
             moves_by_steps: false,
             departures: Departures::default(),
-            gone: Gone::default(),
+            lingering: Lingering::default(),
         };
         this.publish_info()?;
         Ok(this)
@@ -196,6 +197,12 @@ impl JobWriter {
     /// The reader of the same segments.
     pub fn reader(&self) -> &JobReader {
         &self.reader
+    }
+
+    /// That reader, for another thread.
+    #[cfg(feature = "server")]
+    pub(crate) fn reader_for_thread(&self) -> Arc<JobReader> {
+        self.reader.clone()
     }
 
     /// Says that a rank runs on this node, for hosts that do not say where ranks run.
@@ -351,7 +358,7 @@ impl JobWriter {
 
     /// Frees what can be freed. Where more is scattered than is alive, the records move to a new set of segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
-        self.gone.clear();
+        self.lingering.look();
         if self.drafts > 0 || self.moves_by_steps {
             if self.visible.set.is_worth_a_scan() {
                 self.scan();
@@ -362,7 +369,7 @@ impl JobWriter {
             // Nobody else looks at these, but departures, which keep the memory.
             if let Some(new) = self.hidden.renew()? {
                 self.departures.forget_blocks();
-                self.gone.add(self.hidden.replace(new));
+                drop(self.hidden.replace(new));
             }
         }
         if self.visible.set.is_worth_a_scan() {
@@ -388,6 +395,7 @@ impl JobWriter {
             self.words().set_oldest(first.number.into());
         }
         self.reader.forget_old();
+        Epoch::settle();
         let replaced = self.words().end_epoch().map_err(ReadError::from)?;
         self.waiting.push(Waiting { replaced, made_after: std::mem::replace(&mut self.made_after, newest), set });
         self.scan();
@@ -437,7 +445,8 @@ impl JobWriter {
 
     /// Returns whether [`reclaim`](Self::reclaim) may free more than it costs, or has something to tell.
     pub fn is_reclaim_due(&self) -> bool {
-        self.has_misused() || self.visible.set.is_worth_a_scan() || !self.waiting.is_empty() || self.pages.has_closed()
+        let waits = !self.waiting.is_empty() || !self.lingering.is_empty();
+        self.has_misused() || self.visible.set.is_worth_a_scan() || waits || self.pages.has_closed()
     }
 
     /// Returns whether a commit has come upon readers that [`reclaim`](Self::reclaim) will name.
@@ -449,7 +458,7 @@ impl JobWriter {
     /// this was last called. Nothing that they may look at is written again until they let go of it or are
     /// [gone](Self::reader_gone).
     pub fn reclaim(&mut self) -> Vec<(ReaderId, Misuse)> {
-        self.gone.clear();
+        self.lingering.look();
         self.scan();
         self.pages.take_misused()
     }
@@ -478,18 +487,7 @@ impl JobWriter {
             set.replaced >= held.oldest_of_readers() || held.is_set_aside(set.replaced, set.made_after + 1)
         };
         let free = self.waiting.extract_if(.., |set| !is_held(set));
-        free.for_each(|waiting| self.gone.add(waiting.set));
-    }
-
-    /// Returns whether [`take_gone`](Self::take_gone) has something.
-    pub fn has_gone(&self) -> bool {
-        !self.gone.is_empty()
-    }
-
-    /// Takes large segments that nobody needs any more, whose memory goes back to the system when they are dropped: any
-    /// thread may do that, which takes long. What is not taken is dropped at the next change.
-    pub fn take_gone(&mut self) -> Gone {
-        std::mem::take(&mut self.gone)
+        free.for_each(|waiting| self.lingering.add(waiting.set));
     }
 
     /// Bytes that wait for the open page that holds the oldest epoch: all that waits for any of them.
@@ -501,6 +499,14 @@ impl JobWriter {
     /// Bytes of the records of a rank that are seen on this node; none where they cannot be read.
     pub fn posted(&self, rank: Rank) -> u64 {
         self.visible.records().bytes(rank).unwrap_or(0)
+    }
+
+    /// Bytes of the value under a key of a rank that is seen on this node and has been put for the scope `asked`; none
+    /// where there is no such value, or it cannot be read.
+    #[cfg(feature = "server")]
+    pub(crate) fn value_bytes(&self, rank: Rank, key: &Key, asked: Option<Scope>) -> usize {
+        let found = self.visible.records().value_bytes(rank, key);
+        found.ok().flatten().filter(|(scope, _)| scope.answers(asked)).map_or(0, |(_, bytes)| bytes)
     }
 
     /// The memory that the job takes.

@@ -10,6 +10,7 @@
 //! With the feature `named-segments` a segment may be a file, which has no seals: its owner can shorten it under whoever
 //! has mapped it, and is trusted not to.
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
@@ -93,10 +94,25 @@ fn system(call: &'static str, len: u64) -> impl Fn(nix::Error) -> MemoryError {
 
 /// A mapping of a whole segment.
 pub(crate) struct Mapping {
-    raw: MmapRaw,
+    raw: ManuallyDrop<MmapRaw>,
     /// Its words, at hand; for as long as `raw`.
     words: RawWords<'static>,
     writable: bool,
+    /// True of a segment that this process has made.
+    is_own: bool,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: it is not used after this.
+        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
+        // Whoever lets go of its own memory last is not held up by that. A client has others' mappings gone at once.
+        #[cfg(feature = "server")]
+        if self.is_own {
+            return super::later::drop_sized(raw.len(), raw);
+        }
+        drop(raw);
+    }
 }
 
 impl Mapping {
@@ -109,7 +125,12 @@ impl Mapping {
         // - its length was allocated and sealed, or its owner is trusted not to shorten it, so that no access faults
         // - all access in this process goes through words
         let words = unsafe { RawWords::new(base, raw.len() / 8) };
-        Self { raw, words, writable }
+        Self { raw: ManuallyDrop::new(raw), words, writable, is_own: false }
+    }
+
+    /// Marks it as that of a segment which this process has made.
+    pub(crate) fn own(&mut self) {
+        self.is_own = true;
     }
 
     /// Its words.
@@ -341,6 +362,42 @@ fn sealed(writable: &(impl AsFd + AsRawFd), len: u64) -> Result<OwnedFd, MemoryE
     let fd = open(path.as_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
     fd.map_err(system("open(/proc/self/fd)", len))
 }
+
+/// A look at whether others have a segment. Its maker must have closed the descriptor that others were given.
+#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only writers look"))]
+pub(crate) struct Watch(OwnedFd);
+
+#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only writers look"))]
+impl Watch {
+    /// Will look at the segment with this descriptor.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn new(fd: &OwnedFd) -> io::Result<Self> {
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        Ok(Self(open(path.as_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?))
+    }
+
+    /// Returns whether anybody has the segment mapped, or a descriptor of it: then the kernel lends it to nobody. Where
+    /// it lends none at all, nobody knows, and this is false.
+    pub(crate) fn is_held(&self) -> bool {
+        let call = |command: libc::c_int, argument: libc::c_int| {
+            // SAFETY: these commands take a number, and touch no memory of this process.
+            unsafe { libc::fcntl(self.0.as_raw_fd(), command, argument) }
+        };
+        // Somebody who opens it in between has this process signalled: by a signal that does nothing.
+        if call(F_SETSIG, libc::SIGURG) < 0 {
+            return false;
+        }
+        let is_held =
+            call(libc::F_SETLEASE, libc::F_WRLCK) < 0 && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock;
+        call(libc::F_SETLEASE, libc::F_UNLCK);
+        is_held
+    }
+}
+
+/// The command that names the signal for a descriptor; the crate libc does not know it everywhere.
+const F_SETSIG: libc::c_int = 10;
 
 /// A new reader page: the maker's mapping, and the writable descriptor for the reader.
 pub(crate) fn reader_page(len: u64) -> Result<(Mapping, OwnedFd), MemoryError> {

@@ -49,6 +49,8 @@ pub mod hwloc;
 #[cfg(feature = "server")]
 pub mod interfaces;
 #[cfg(feature = "server")]
+pub mod later;
+#[cfg(feature = "server")]
 mod loaded;
 #[cfg(feature = "named-segments")]
 pub(crate) mod lock;

@@ -2,6 +2,7 @@
 use std::io;
 
 use crate::account::{Account, Charge, Kind};
+use crate::sys::later;
 
 /// Bytes taken from a socket at a time.
 pub const CHUNK: usize = 64 << 10;
@@ -44,6 +45,12 @@ pub struct Input {
     refused: usize,
     /// Bytes at the socket that are still its process's, once that has ended.
     rest: Option<usize>,
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        later::drop_sized(self.bytes.capacity(), std::mem::take(&mut self.bytes));
+    }
 }
 
 impl Input {
@@ -149,7 +156,8 @@ impl Input {
 
     /// Discards whatever comes from now on.
     pub fn refuse_all(&mut self) {
-        *self = Input { refused: usize::MAX, ..Input::default() };
+        *self = Input::default();
+        self.refused = usize::MAX;
     }
 
     /// Returns whether the peer broke off in the middle of a message.

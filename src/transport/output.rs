@@ -2,12 +2,14 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Deref;
+use std::sync::{Arc, Weak};
 
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
 
 use super::input::CHUNK;
 use crate::account::{Account, Charge, Kind};
+use crate::sys::later;
 
 /// Most bytes that wait for a peer that does not read before it is cut off. One message more than this fits always.
 pub const MAX_QUEUED: usize = 64 << 20;
@@ -39,6 +41,8 @@ pub enum Flush {
     More,
     /// The rest waits until the peer reads.
     Waits,
+    /// The rest waits for a message that is still to be made.
+    Kept,
 }
 
 /// Has the poll tell of room at a peer's socket for as long as bytes wait for it.
@@ -60,23 +64,47 @@ pub fn watch_for_room(
     Ok(())
 }
 
+/// Message that is queued.
 struct Queued<B, T> {
-    bytes: B,
+    /// None while they are still to come.
+    bytes: Option<B>,
+    /// Mark of the place of a message whose bytes were still to come.
+    mark: Option<Arc<()>>,
+    /// Number of its bytes, or of those that are expected.
+    len: usize,
     sent: usize,
     /// Anything else that belongs to the message.
     with: T,
     /// None for a short message that nothing waited before, and for bytes that are charged already.
-    _charge: Option<Charge>,
+    charge: Option<Charge>,
+}
+
+/// Place of a message whose bytes are still to come.
+#[derive(Clone, Debug)]
+pub struct Kept(Weak<()>);
+
+impl Kept {
+    /// Returns whether the message is still to be sent.
+    pub fn is_there(&self) -> bool {
+        self.0.strong_count() > 0
+    }
 }
 
 /// Messages that are queued.
-pub struct Output<B, T> {
+pub struct Output<B: Send + 'static, T: Send + 'static> {
     queue: VecDeque<Queued<B, T>>,
     /// Number of their bytes.
     queued: usize,
 }
 
-impl<B: Deref<Target = [u8]>, T> Output<B, T> {
+impl<B: Send + 'static, T: Send + 'static> Drop for Output<B, T> {
+    fn drop(&mut self) {
+        let bytes: Vec<B> = self.queue.drain(..).filter_map(|message| message.bytes).collect();
+        later::drop_sized(self.queued, bytes);
+    }
+}
+
+impl<B: Deref<Target = [u8]> + Send + 'static, T: Send + 'static> Output<B, T> {
     pub fn new() -> Self {
         Output { queue: VecDeque::new(), queued: 0 }
     }
@@ -102,8 +130,45 @@ impl<B: Deref<Target = [u8]>, T> Output<B, T> {
             }
             None => None,
         };
-        self.queued += bytes.len();
-        self.queue.push_back(Queued { bytes, sent: 0, with, _charge: charge });
+        self.add(Queued { len: bytes.len(), bytes: Some(bytes), mark: None, sent: 0, with, charge });
+        Ok(())
+    }
+
+    fn add(&mut self, message: Queued<B, T>) {
+        self.queued += message.len;
+        self.queue.push_back(message);
+    }
+
+    /// Keeps a place for a message of about so many bytes, which are charged to this account from now on. What is queued
+    /// behind it waits until it is [filled](Self::fill).
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn keep(&mut self, len: usize, with: T, account: &Account) -> Result<Kept, Full> {
+        let charge = Some(account.charge(Kind::Output, len).ok_or(Full::OverLimit(len))?);
+        let mark = Arc::new(());
+        let kept = Kept(Arc::downgrade(&mark));
+        self.add(Queued { bytes: None, mark: Some(mark), len, sent: 0, with, charge });
+        Ok(kept)
+    }
+
+    /// Fills a place with the bytes of its message; one that is gone stays so.
+    ///
+    /// # Errors
+    /// [`Full::OverLimit`] where there are more of them than the account has room for: the place is still kept then.
+    pub fn fill(&mut self, kept: &Kept, bytes: B) -> Result<(), Full> {
+        let is_it = |message: &&mut Queued<B, T>| message.mark.as_ref().map(Arc::as_ptr) == Some(kept.0.as_ptr());
+        let (len, message) = (bytes.len(), self.queue.iter_mut().find(is_it));
+        let Some(message) = message else {
+            later::drop_sized(len, bytes);
+            return Ok(());
+        };
+        if message.charge.as_mut().is_some_and(|charge| !charge.resize(Kind::Output, len)) {
+            later::drop_sized(len, bytes);
+            return Err(Full::OverLimit(len));
+        }
+        self.queued = self.queued - message.len + len;
+        (message.bytes, message.len) = (Some(bytes), len);
         Ok(())
     }
 
@@ -130,11 +195,12 @@ impl<B: Deref<Target = [u8]>, T> Output<B, T> {
     ) -> io::Result<Flush> {
         let mut left = most;
         while let Some(front) = self.queue.front_mut() {
+            let Some(bytes) = &front.bytes else { return Ok(Flush::Kept) };
             if left == 0 {
                 return Ok(Flush::More);
             }
             let with = (front.sent == 0).then_some(&mut front.with);
-            let rest = &front.bytes[front.sent..];
+            let rest = &bytes[front.sent..];
             match send(&rest[..rest.len().min(left)], with) {
                 Ok(n) => {
                     front.sent += n;
@@ -144,10 +210,11 @@ impl<B: Deref<Target = [u8]>, T> Output<B, T> {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
-            if front.sent == front.bytes.len()
-                && let Some(Queued { bytes, with, .. }) = self.queue.pop_front()
+            if front.sent == front.len
+                && let Some(Queued { bytes, len, with, .. }) = self.queue.pop_front()
             {
-                self.queued -= bytes.len();
+                self.queued -= len;
+                later::drop_sized(len, bytes);
                 sent(with);
             }
         }
@@ -185,6 +252,35 @@ mod tests {
         assert!(matches!(output.push(vec![0; UNCHARGED + 1], 1, Some(&account)), Err(Full::OverLimit(_))));
         let nothing = output.flush(usize::MAX, |_, _| panic!("nothing is queued"), |_| ());
         assert_eq!((nothing.unwrap(), account.used()), (Flush::Empty, 0));
+    }
+
+    #[test]
+    fn what_is_still_to_be_made_keeps_its_place_and_is_charged_from_the_beginning() {
+        let account = Account::of_job("job", 1 << 20);
+        let mut output = Plain::new();
+        output.push(vec![1; 10], 1, Some(&account)).unwrap();
+        let (first, second) = (output.keep(1000, 2, &account).unwrap(), output.keep(2000, 3, &account).unwrap());
+        output.push(vec![4; 10], 4, Some(&account)).unwrap();
+        assert!(matches!(output.keep(1 << 20, 5, &account), Err(Full::OverLimit(_))));
+        assert_eq!((account.used(), output.len()), (3010, 3020));
+        let mut taken: Vec<u8> = Vec::new();
+        let flush = |output: &mut Plain, taken: &mut Vec<u8>| {
+            let send = |bytes: &[u8], _: Option<&mut u8>| {
+                taken.extend(bytes);
+                Ok(bytes.len())
+            };
+            output.flush(usize::MAX, send, |_| ()).unwrap()
+        };
+        assert_eq!((flush(&mut output, &mut taken), taken.len()), (Flush::Kept, 10));
+        output.fill(&second, vec![3; 1500]).unwrap();
+        assert!(matches!(output.fill(&first, vec![2; 2 << 20]), Err(Full::OverLimit(_))), "more than was expected");
+        assert_eq!((flush(&mut output, &mut taken), account.used(), first.is_there()), (Flush::Kept, 2510, true));
+        output.fill(&first, vec![2; 500]).unwrap();
+        assert_eq!((flush(&mut output, &mut taken), account.used(), output.len()), (Flush::Empty, 0, 0));
+        taken.dedup();
+        assert_eq!((taken, first.is_there()), (vec![1, 2, 3, 4], false));
+        output.fill(&first, vec![2; 500]).unwrap();
+        assert_eq!(output.len(), 0, "nobody waits for it");
     }
 
     #[test]

@@ -175,8 +175,12 @@ impl Host for Launcher {
         self.ask(Event::Abort(abort))
     }
 
-    fn publish(&self, proc: &Proc, info: &[Info], _: Completion<()>) -> Accepted {
-        self.published.publish(proc, info).map(|()| Answer::Done)
+    fn publish(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
+        self.publish_owned(proc, info.to_vec(), done)
+    }
+
+    fn publish_owned(&self, proc: &Proc, info: Vec<Info>, _: Completion<()>) -> Accepted {
+        self.published.publish_owned(proc, info).map(|()| Answer::Done)
     }
 
     fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
@@ -191,10 +195,14 @@ impl Host for Launcher {
     }
 
     fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
+        self.spawn_owned(proc, job_info.to_vec(), apps.to_vec(), done)
+    }
+
+    fn spawn_owned(&self, proc: &Proc, info: Vec<Info>, apps: Vec<App>, done: Completion<Nspace>) -> Accepted {
         self.ask(Event::Spawn(spawn::Request {
             parent: proc.clone(),
-            info: job_info.to_vec(),
-            apps: apps.to_vec(),
+            info,
+            apps,
             made: Instant::now(),
             daemons: None,
             done,
@@ -247,6 +255,10 @@ impl Host for Launcher {
     }
 
     fn log(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
+        self.log_owned(client, data.to_vec(), directives, done)
+    }
+
+    fn log_owned(&self, client: &Proc, data: Vec<Info>, directives: &[Info], done: Completion<()>) -> Accepted {
         log::log(&self.streams.feeds, client, data, directives, done)
     }
 

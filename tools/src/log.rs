@@ -4,6 +4,7 @@
 //! elements of XML where that is wanted. Texts for the system's log go to the
 //! daemon behind [`SOCKET`] as one datagram each, with the priority of an error unless another one is asked for.
 use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
 
 use instanton::data::{Info, InfoList, Proc, Status, Value, keys};
 use instanton::internal::message::lines::{LineFormat, Origin};
@@ -53,12 +54,12 @@ fn priority(directives: &[Info]) -> i32 {
 pub fn log(
     outputs: &[OutputSender; 2],
     client: &Proc,
-    data: &[Info],
+    data: Vec<Info>,
     directives: &[Info],
     done: Completion<()>,
 ) -> Accepted {
     let request = Written::new(done);
-    match log_for(&request, outputs, client, data, directives) {
+    match log_for(&request, outputs, client, &Arc::new(data), directives) {
         Ok(()) => Ok(Answer::Later),
         Err(status) => {
             request.forget();
@@ -71,7 +72,7 @@ fn log_for(
     request: &Written,
     outputs: &[OutputSender; 2],
     client: &Proc,
-    data: &[Info],
+    data: &Arc<Vec<Info>>,
     directives: &[Info],
 ) -> Result<(), Status> {
     if data.iter().chain(directives).any(is_too_much) {
@@ -84,10 +85,10 @@ fn log_for(
     };
     let once = directives.is_set(keys::LOG_ONCE);
     let mut result = Err(Status::ERR_NOT_SUPPORTED);
-    for item in data {
+    for (at, item) in data.iter().enumerate() {
         let logged = match item.key.as_str().unwrap_or_default() {
-            keys::LOG_STDOUT => write(request, &outputs[0], (source, "stdout"), item, directives),
-            keys::LOG_STDERR => write(request, &outputs[1], (source, "stderr"), item, directives),
+            keys::LOG_STDOUT => write(request, &outputs[0], (source, "stdout"), (data, at), directives),
+            keys::LOG_STDERR => write(request, &outputs[1], (source, "stderr"), (data, at), directives),
             // There is no other machine whose log could be meant.
             keys::LOG_SYSLOG | keys::LOG_LOCAL_SYSLOG | keys::LOG_GLOBAL_SYSLOG => {
                 text(item).and_then(|text| to_system(client, priority, text))
@@ -109,32 +110,62 @@ fn text(item: &Info) -> Result<&[u8], Status> {
     item.value.as_bytes().ok_or(Status::ERR_BAD_PARAM)
 }
 
+/// Has the text of one of the items written, in the form that is wanted: the thread that writes it gives it that.
 fn write(
     request: &Written,
     output: &OutputSender,
-    (source, stream): (&Proc, &str),
-    item: &Info,
+    (source, stream): (&Proc, &'static str),
+    (data, at): (&Arc<Vec<Info>>, usize),
     directives: &[Info],
 ) -> Result<(), Status> {
-    let shown = shown((source, stream), text(item)?, directives);
-    output.write_for(&shown, Some(request.clone())).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+    text(&data[at])?;
+    let (source, data, mut rest) = (source.clone(), data.clone(), 0);
+    let form = Form::read((&source, stream), directives);
+    let pieces = std::iter::from_fn(move || {
+        let text = text(&data[at]).unwrap_or_default().get(rest..).filter(|rest| !rest.is_empty())?;
+        let mut shown = Vec::new();
+        let taken = form.show((&source, stream), text, &mut shown);
+        rest += taken;
+        Some(shown)
+    });
+    output.write_pieces(pieces, Some(request.clone())).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
 }
 
-/// The text in the form that is wanted.
-fn shown((source, stream): (&Proc, &str), text: &[u8], directives: &[Info]) -> Vec<u8> {
-    let format = LineFormat {
-        stamps: directives.is_set(keys::LOG_TIMESTAMP_OUTPUT),
-        is_xml: directives.is_set(keys::LOG_XML_OUTPUT),
-    };
-    let tag = match directives.is_set(keys::LOG_TAG_OUTPUT) {
-        true => format!("[{},{}]<{stream}>: ", source.nspace, source.rank),
-        false => String::new(),
-    };
-    let mut shown = Vec::new();
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        format.show(Origin { source, stream, tag: &tag }, line, false, &mut shown);
+/// Bytes of a text from which on a piece ends with its line.
+const PIECE: usize = 64 << 10;
+
+/// Form in which a text is shown.
+struct Form {
+    format: LineFormat,
+    tag: String,
+}
+
+impl Form {
+    fn read((source, stream): (&Proc, &str), directives: &[Info]) -> Self {
+        let format = LineFormat {
+            stamps: directives.is_set(keys::LOG_TIMESTAMP_OUTPUT),
+            is_xml: directives.is_set(keys::LOG_XML_OUTPUT),
+        };
+        let tag = match directives.is_set(keys::LOG_TAG_OUTPUT) {
+            true => format!("[{},{}]<{stream}>: ", source.nspace, source.rank),
+            false => String::new(),
+        };
+        Form { format, tag }
     }
-    shown
+
+    /// Shows the first lines of a text, a piece of it; where it is XML, a line of many pieces becomes as many elements.
+    /// Returns the number of bytes that they have.
+    fn show(&self, (source, stream): (&Proc, &str), text: &[u8], shown: &mut Vec<u8>) -> usize {
+        let mut taken = 0;
+        while taken < PIECE.min(text.len()) {
+            let rest = &text[taken..];
+            let most = if self.format.is_xml { rest.len().min(PIECE) } else { rest.len() };
+            let end = rest[..most].iter().position(|byte| *byte == b'\n').map_or(most, |at| at + 1);
+            self.format.show(Origin { source, stream, tag: &self.tag }, &rest[..end], false, shown);
+            taken += end;
+        }
+        taken
+    }
 }
 
 fn to_system(client: &Proc, priority: i32, text: &[u8]) -> Result<(), Status> {
@@ -170,11 +201,29 @@ mod tests {
     }
 
     #[test]
+    fn a_long_text_is_shown_in_pieces_however_long_its_form_is() {
+        let source = Proc::new(Nspace::new("job").unwrap(), Rank(3));
+        let (of, directives) = ((&source, "stderr"), [Info::new(keys::LOG_XML_OUTPUT, true)]);
+        for text in [vec![b'\n'; 10 * PIECE], vec![b'"'; 10 * PIECE]] {
+            let (form, mut at, mut pieces) = (Form::read(of, &directives), 0, 0);
+            while at < text.len() {
+                let mut shown = Vec::new();
+                at += form.show(of, &text[at..], &mut shown);
+                pieces += 1;
+                assert!(shown.len() < 100 * PIECE, "{} bytes", shown.len());
+            }
+            assert_eq!((at, pieces), (text.len(), 10));
+        }
+    }
+
+    #[test]
     fn a_text_is_shown_in_the_form_that_is_wanted() {
         let source = Proc::new(Nspace::new("job").unwrap(), Rank(3));
         let shown = |keys: &[&str]| {
             let directives: Vec<Info> = keys.iter().map(|key| Info::new(*key, true)).collect();
-            String::from_utf8(shown((&source, "stderr"), b"a\nb<\n", &directives)).unwrap()
+            let (mut shown, of) = (Vec::new(), (&source, "stderr"));
+            assert_eq!(Form::read(of, &directives).show(of, b"a\nb<\n", &mut shown), 5);
+            String::from_utf8(shown).unwrap()
         };
         assert_eq!(shown(&[]), "a\nb<\n");
         assert_eq!(shown(&[keys::LOG_TAG_OUTPUT]), "[job,3]<stderr>: a\n[job,3]<stderr>: b<\n");

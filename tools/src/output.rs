@@ -30,6 +30,8 @@ pub use written::Written;
 
 /// A line longer than this is passed on in pieces.
 pub const LONGEST_LINE: usize = 16 << 20;
+/// Most bytes of all lines that are not finished; beyond that, the longest are passed on in pieces.
+pub const MOST_UNFINISHED: usize = 2 * LONGEST_LINE;
 /// A prompt is shown when nothing more has come for so many milliseconds.
 const PROMPT: u8 = 50;
 /// Bytes of texts that are written at once.
@@ -144,7 +146,7 @@ impl Source {
             let goes_on = std::mem::take(&mut self.prompted);
             let LineStyle { source, stream, tag, format, .. } = &self.style;
             format.show(Origin { source, stream, tag }, &self.unfinished, goes_on, lines);
-            self.unfinished.clear();
+            empty(&mut self.unfinished);
         }
     }
 
@@ -157,6 +159,23 @@ impl Source {
         if is_open && (!self.style.tag.is_empty() || self.style.format != LineFormat::default()) {
             lines.push(b'\n');
         }
+    }
+}
+
+/// Empties a buffer, which keeps little memory.
+fn empty(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.shrink_to(CHUNK);
+}
+
+/// Gives out the longest beginnings of lines where all of them together are more than may be held.
+fn give_out_longest(sources: &mut [Source], lines: &mut Vec<u8>) {
+    let mut held: usize = sources.iter().map(|source| source.unfinished.len()).sum();
+    while held > MOST_UNFINISHED
+        && let Some(longest) = sources.iter_mut().max_by_key(|source| source.unfinished.len())
+    {
+        held -= longest.unfinished.len();
+        longest.give_out_unfinished(lines);
     }
 }
 
@@ -214,10 +233,13 @@ impl Sink {
     }
 }
 
+/// Pieces of a text, each made when those before it are on their way.
+type Pieces = Box<dyn Iterator<Item = Vec<u8>> + Send>;
+
 /// Message to a forwarding thread.
 enum Message {
     Source(Source),
-    Text(Vec<u8>, Option<Written>),
+    Text(Pieces, Option<Written>),
     /// Nobody is left who could write.
     End,
 }
@@ -258,15 +280,19 @@ impl OutputSender {
     /// # Errors
     /// When nothing is written any more.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
-        self.write_for(text, None)
+        self.write_pieces(iter::once(text.to_vec()), None)
     }
 
-    /// Writes a text that belongs to a request.
+    /// Writes a text that may belong to a request, in pieces that are made when it is written.
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn write_for(&self, text: &[u8], request: Option<Written>) -> io::Result<()> {
-        match self.tell(Message::Text(text.to_vec(), request)) {
+    pub fn write_pieces(
+        &self,
+        text: impl Iterator<Item = Vec<u8>> + Send + 'static,
+        request: Option<Written>,
+    ) -> io::Result<()> {
+        match self.tell(Message::Text(Box::new(text), request)) {
             true => Ok(()),
             false => Err(io::ErrorKind::BrokenPipe.into()),
         }
@@ -326,7 +352,7 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiv
                 source.give_out_unfinished(&mut lines);
             }
             sink.write(&lines)?;
-            lines.clear();
+            empty(&mut lines);
             continue;
         };
         let mut ready = ready.iter();
@@ -354,23 +380,26 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiv
             }
             true
         });
+        give_out_longest(sources, &mut lines);
         for more in more {
             match more {
                 Message::Source(source) => sources.push(source),
-                Message::Text(mut text, request) => {
-                    lines.append(&mut text);
-                    written.extend(request);
-                    if lines.len() > WRITTEN_AT_ONCE {
-                        sink.write(&lines)?;
-                        lines.clear();
-                        written.clear();
+                Message::Text(text, request) => {
+                    for mut piece in text {
+                        lines.append(&mut piece);
+                        if lines.len() > WRITTEN_AT_ONCE {
+                            sink.write(&lines)?;
+                            empty(&mut lines);
+                            written.clear();
+                        }
                     }
+                    written.extend(request);
                 }
                 Message::End => {}
             }
         }
         sink.write(&lines)?;
-        lines.clear();
+        empty(&mut lines);
         written.clear();
     }
     Ok(())
@@ -522,6 +551,26 @@ mod tests {
     }
 
     #[test]
+    fn beginnings_of_lines_are_held_as_long_as_there_is_room_for_all_of_them() {
+        let source = |bytes: usize| {
+            let (pipe, _) = io::pipe().unwrap();
+            let mut source = Source::new(pipe.into(), style("")).unwrap();
+            source.complete(&vec![b'x'; bytes], &mut Vec::new());
+            source
+        };
+        let mut sources: Vec<Source> = [1 << 20, 15 << 20, 12 << 20].map(source).into();
+        let mut lines = Vec::new();
+        give_out_longest(&mut sources, &mut lines);
+        assert!(lines.is_empty());
+        sources.push(source(5 << 20));
+        give_out_longest(&mut sources, &mut lines);
+        assert_eq!(lines.len(), 15 << 20);
+        assert_eq!(sources[1].unfinished.capacity(), CHUNK, "nothing is kept for a next time");
+        sources[1].finish(&mut lines);
+        assert_eq!(lines.len(), 15 << 20, "its beginning is shown, and not shown again");
+    }
+
+    #[test]
     fn a_request_is_answered_when_its_text_is_written_however_long_that_is() {
         let (mut reader, writer) = io::pipe().unwrap();
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
@@ -530,7 +579,7 @@ mod tests {
         let (told, answers) = mpsc::channel();
         let request = Written::new(Completion::new(move |result| told.send(result).unwrap()));
         let text = vec![b'x'; 20 << 20];
-        feed.write_for(&text, Some(request)).unwrap();
+        feed.write_pieces(iter::once(text.clone()), Some(request)).unwrap();
         feed.end();
         let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, &mut { fed }));
         reader.read_exact(&mut [0]).unwrap();

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use mio::Token;
 
-use super::Listener;
-use crate::control::connection::{PushError, Stage};
+use super::{Done, Encoded, Listener};
+use crate::control::connection::{Bytes, PushError, Stage};
 use crate::control::frame::{self, Kind};
 use crate::data::Status;
 use crate::data::archive::Wire;
-use crate::message::door::{Callers, Left};
+use crate::message::door::{Callers, Left, Making};
 use crate::message::{Push, Reply};
+use crate::sys::later;
 use crate::sys::stopwatch::Stopwatch;
 use crate::transport::output::{Flush, Full, watch_for_room};
 
@@ -65,6 +66,59 @@ impl Listener {
             Ok(()) => self.send_soon(id, callers),
             Err(e) => self.cut(id, &e.into(), callers),
         }
+    }
+
+    /// Has a thread make a long answer and encode it, which keeps its place among the others. Where there is none, that is
+    /// done here.
+    pub(super) fn make(&mut self, id: u64, number: u64, answer: Making, callers: &mut dyn Callers) {
+        if !self.worker.is_there(&self.registry) {
+            return self.push::<Reply>(id, Kind::Reply, number, Vec::new(), &answer.make(), callers);
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let kept = match connection.keep(answer.bytes) {
+            Ok(kept) => kept,
+            Err(PushError::Full(Full::OverLimit(_))) => return self.refuse_answer(id, number, callers),
+            Err(e) => return self.cut(id, &e.into(), callers),
+        };
+        self.worker.run(move || {
+            let begin = Stopwatch::begin();
+            // The connection may be gone.
+            let len = kept.is_there().then_some(answer.bytes)?;
+            let frame = frame::encode_long::<Reply>(Kind::Reply, number, &answer.make(), len);
+            Some(Done::Encoded(Encoded { connection: id, number, kept, frame, took: begin.elapsed() }))
+        });
+    }
+
+    /// Queues an answer that was made.
+    pub(super) fn encoded(&mut self, answer: Encoded, callers: &mut dyn Callers) {
+        let Encoded { connection: id, number, kept, frame, took } = answer;
+        let Some(connection) = self.connections.get_mut(&id) else {
+            let bytes = frame.as_ref().map_or(0, |frame| frame.len());
+            return later::drop_sized(bytes, frame);
+        };
+        self.turns.shares.spend(connection.place.owner, took);
+        let filled = match frame {
+            Ok(frame) => connection.fill_kept(&kept, Bytes::Long(frame)),
+            Err(e) => Err(e.into()),
+        };
+        let filled = match filled {
+            Err(PushError::Full(Full::OverLimit(_))) => {
+                let refusal = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
+                let frame = frame::encode(Kind::Reply, number, 0, &refusal).map_err(PushError::from);
+                frame.and_then(|frame| connection.fill_kept(&kept, Bytes::Own(frame)))
+            }
+            filled => filled,
+        };
+        match filled {
+            Ok(()) => self.send_soon(id, callers),
+            Err(e) => self.cut(id, &e.into(), callers),
+        }
+    }
+
+    /// An answer that its process has no room for becomes the news of that.
+    fn refuse_answer(&mut self, id: u64, number: u64, callers: &mut dyn Callers) {
+        let refusal = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
+        self.push::<Reply>(id, Kind::Reply, number, Vec::new(), &refusal, callers);
     }
 
     /// Sends little at once, and much in turns.

@@ -453,3 +453,78 @@ fn a_request_that_could_not_be_read_within_the_limit_is_refused() {
     }
     assert_eq!((&notes.refused[..], notes.asked.len(), account.used()), (&[1][..], 1, 0));
 }
+
+impl Visit {
+    /// Serves the peer while it reads so many frames, and returns the answers among them.
+    fn hear(&mut self, frames: usize) -> Vec<(u64, Reply)> {
+        let mut stream = self.peer.try_clone().unwrap();
+        let heard = std::thread::spawn(move || {
+            let frame = |stream: &mut UnixStream| {
+                let mut header = [0; frame::HEADER];
+                std::io::Read::read_exact(stream, &mut header).unwrap();
+                let header = Header::parse(&header, MAX_BODY).unwrap();
+                let mut body = vec![0; header.body];
+                std::io::Read::read_exact(stream, &mut body).unwrap();
+                (header, body)
+            };
+            let all = (0..frames).map(|_| frame(&mut stream)).collect::<Vec<_>>();
+            let replies = all.into_iter().filter(|(header, _)| header.kind == Kind::Reply);
+            replies.map(|(header, body)| (header.number, frame::decode(header.kind, &body).unwrap())).collect()
+        });
+        while !heard.is_finished() {
+            let mut events = mio::Events::with_capacity(8);
+            self.poll.poll(&mut events, Some(Duration::from_millis(1))).unwrap();
+            for event in &events {
+                let ready = Ready { readable: event.is_readable(), writable: event.is_writable(), ended: false };
+                self.door.ready(event.token().0 as u64, ready, &mut Nobody);
+            }
+            self.door.tick(Instant::now(), &mut Nobody);
+        }
+        heard.join().unwrap()
+    }
+}
+
+#[test]
+fn a_long_answer_is_made_by_a_thread_and_keeps_its_place() {
+    let account = Account::of_job("job", 8 << 20);
+    let mut visit = Visit::new(&account);
+    let (by, made) = std::sync::mpsc::channel();
+    let long = Reply::Value(crate::data::Value::from(vec![7u8; 1 << 20]));
+    let (short, reply) = (Reply::Done(Status::SUCCESS), long.clone());
+    let answer = Making::new(1 << 20, move || {
+        by.send(std::thread::current().id()).unwrap();
+        reply
+    });
+    visit.door.send(1, Outgoing::Made { number: 1, answer }, &mut Nobody);
+    for (number, reply) in [(2, short.clone()), (3, long.clone())] {
+        visit.door.send(1, Outgoing::Reply { number, reply, descriptors: Vec::new() }, &mut Nobody);
+    }
+    assert!(account.used() >= 2 << 20, "charged before they are made");
+    assert_eq!(visit.hear(4), [(1, long.clone()), (2, short), (3, long)]);
+    assert_ne!(made.recv().unwrap(), std::thread::current().id());
+    assert_eq!(account.used(), 0);
+}
+
+#[test]
+fn what_is_made_for_a_peer_that_is_gone_leaves_nothing() {
+    let account = Account::of_job("job", 8 << 20);
+    let (mut visit, mut notes) = (Visit::new(&account), Notes::default());
+    let (begin, begins) = std::sync::mpsc::channel::<()>();
+    let (made, makes) = std::sync::mpsc::channel();
+    let first = Making::new(1 << 20, move || {
+        begins.recv().unwrap();
+        Reply::Done(Status::SUCCESS)
+    });
+    let second = Making::new(1 << 20, move || {
+        made.send(()).unwrap();
+        Reply::Done(Status::SUCCESS)
+    });
+    for (number, answer) in [(1, first), (2, second)] {
+        visit.door.send(1, Outgoing::Made { number, answer }, &mut notes);
+    }
+    visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
+    visit.turn(&mut notes);
+    assert_eq!((&notes.left[..], account.used()), (&[Left::Closed][..], 0));
+    begin.send(()).unwrap();
+    assert!(makes.recv().is_err(), "it is made for nobody");
+}

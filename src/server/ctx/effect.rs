@@ -14,8 +14,6 @@ pub enum Effect {
     TrackerOver(TrackerId),
     /// Memory that readers of a job may have given back is looked through.
     Reclaim(Nspace),
-    /// Large segments of a job that nobody needs are given back.
-    Unmap(Nspace),
     /// The host has answered at once.
     Returned(Ticket),
     /// A process has posted something, or a commit of it has failed.

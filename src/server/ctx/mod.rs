@@ -29,11 +29,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::config::ServerConfig;
-use super::host::{Accepted, Answer, Completion, Host};
+use super::host::{Accepted, Answer, Answered, Completion, Host};
 use crate::account::{Charge, Kind};
 use crate::data::{Proc, Status};
 use crate::message::Reply;
-use crate::message::door::{Outgoing, PeerId};
+use crate::message::door::{Making, Outgoing, PeerId};
 use crate::message::numbers::NumberMap;
 use crate::sys::stopwatch::Stopwatch;
 
@@ -232,6 +232,14 @@ impl Ctx {
         }
     }
 
+    /// Answers a request with what is still to be made.
+    pub fn answer_made(&mut self, caller: Caller, answer: Making) {
+        if let Some(entry) = self.peers.get_mut(&caller.peer) {
+            entry.requests.close(caller.number);
+            self.send(caller.peer, Outgoing::Made { number: caller.number, answer });
+        }
+    }
+
     /// Answers a request that has nothing but a status to bring.
     pub fn reply_status(&mut self, peer: PeerId, number: u64, result: Result<(), Status>) {
         self.reply(peer, number, Reply::Done(result.err().unwrap_or(Status::SUCCESS)));
@@ -256,13 +264,22 @@ impl Ctx {
         done: T,
         ticket: impl FnOnce(Result<T, Status>) -> Ticket + Send + 'static,
     ) {
+        self.ask_host_for(ask, done, |answered| ticket(answered.get()));
+    }
+
+    fn ask_host_for<T: Send + 'static>(
+        &mut self,
+        ask: impl FnOnce(&dyn Host, Completion<T>) -> Accepted,
+        done: T,
+        ticket: impl FnOnce(Answered<T>) -> Ticket + Send + 'static,
+    ) {
         // Whichever of the host's two ways to answer comes first takes it.
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let (later, tickets) = (ticket.clone(), self.tickets.clone());
-        let completion = Completion::new(move |result| {
+        let completion = Completion::of(move |answered| {
             let ticket = later.lock().ok().and_then(|mut ticket| ticket.take());
             if let Some(ticket) = ticket {
-                tickets(ticket(result));
+                tickets(ticket(answered));
             }
         });
         let host = self.host.clone();
@@ -274,7 +291,7 @@ impl Ctx {
         };
         let ticket = ticket.lock().ok().and_then(|mut ticket| ticket.take());
         if let Some(ticket) = ticket {
-            self.effect(Effect::Returned(ticket(result)));
+            self.effect(Effect::Returned(ticket(Answered::Is(result))));
         }
     }
 
@@ -286,7 +303,10 @@ impl Ctx {
         done: T,
         reply: fn(T) -> Reply,
     ) {
-        self.ask_host(ask, done, move |result| Ticket::Reply(caller, result.map_or_else(Reply::Done, reply)));
+        self.ask_host_for(ask, done, move |answered| match answered {
+            Answered::Is(result) => Ticket::Reply(caller, result.map_or_else(Reply::Done, reply)),
+            Answered::WillBe(bytes, make) => Ticket::Made(caller, Making::new(bytes, move || reply(make()))),
+        });
     }
 
     /// Runs work that may block in a thread of its own; its result comes back as a ticket.

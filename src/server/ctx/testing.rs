@@ -193,7 +193,7 @@ impl TestCtx {
 
     /// Takes the messages out that are on their way to peers.
     pub fn sent(&mut self) -> Vec<(PeerId, Outgoing)> {
-        std::mem::take(&mut self.cx.outbox)
+        std::mem::take(&mut self.cx.outbox).into_iter().map(|(peer, message)| (peer, message.made())).collect()
     }
 
     /// Takes the messages out, and returns the answers among them.

@@ -6,7 +6,7 @@ use super::ids::Caller;
 pub use super::ids::TrackerId;
 use crate::account::Charge;
 use crate::data::{Nspace, Proc, Status};
-use crate::message::door::PeerId;
+use crate::message::door::{Making, PeerId};
 use crate::message::{Infos, Reply};
 use crate::store::{Draft, Move, WriteError};
 
@@ -34,6 +34,8 @@ pub enum Ticket {
     InvitationContext(u64, Result<Infos, Status>),
     /// Answer that is the whole reply to a request.
     Reply(Caller, Reply),
+    /// Answer to a request that is still to be made.
+    Made(Caller, Making),
     /// The host has brought what a process of another node has posted, or not; with the number of the request.
     DirectModex(Proc, u64, Result<Vec<u8>, Status>),
     /// The host has found what the look-up of this number asks for without a rank, or not.

@@ -1,6 +1,7 @@
 //! Question of a Get that came to the server: what it asks for, and whether that is here or may still come.
 use crate::data::{DataArray, Info, Key, Proc, Rank, Scope, Status, Value, keys};
 use crate::message::Reply;
+use crate::message::door::Making;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::{Ctx, Done};
 use crate::server::jobs::Jobs;
@@ -19,6 +20,15 @@ impl Asker {
         match (self, result) {
             (Asker::Peer(Caller { peer, number }), Ok(Found::One(value))) => {
                 cx.reply(peer, number, Reply::Value(value))
+            }
+            (Asker::Peer(caller), Ok(Found::Long(answer))) => cx.answer_made(caller, answer),
+            (Asker::Program(done), Ok(Found::Long(answer))) => {
+                let found = match answer.make() {
+                    Reply::Value(value) => Ok(value),
+                    Reply::Done(status) => Err(status),
+                    _ => Err(Status::ERR_NOT_FOUND),
+                };
+                cx.finish(done, found);
             }
             (Asker::Peer(caller), Ok(Found::All(infos))) => cx.answer(caller, Reply::Infos(Status::SUCCESS, infos)),
             (Asker::Peer(caller), Err(status)) => cx.answer_status(caller, Err(status)),
@@ -41,6 +51,8 @@ impl Asker {
 pub enum Found {
     One(Value),
     All(Vec<Info>),
+    /// A value that takes long to copy.
+    Long(Making),
 }
 
 /// A look-up.
@@ -162,7 +174,10 @@ impl Question {
                     client.map(|client| Value::Pid(client.pid)).ok_or(miss)
                 })
                 .map(Found::One),
-            Some(key) => get(key).map(Found::One),
+            Some(key) => match store.long_answer(asker, proc.rank, key, directives) {
+                Some(answer) => Ok(Found::Long(answer)),
+                None => get(key).map(Found::One),
+            },
             None if store.is_much(proc.rank) => Err(Miss::Busy),
             None => match store.all(proc.rank, directives.scope)? {
                 infos if infos.is_empty() => Err(Miss::NotFound),

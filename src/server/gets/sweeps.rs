@@ -229,6 +229,8 @@ fn is_within(place: &Place, reach: Reach, next: &Place) -> bool {
 fn size(found: &Found) -> usize {
     match found {
         Found::One(value) => value.size(),
+        // A thread copies it.
+        Found::Long(_) => 0,
         Found::All(infos) => infos.iter().map(|info| info.value.size()).sum(),
     }
 }

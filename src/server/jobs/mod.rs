@@ -16,7 +16,7 @@ use super::ctx::effect::Effect;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Scope, Status, keys};
 use crate::message::Posted;
 use crate::message::door::{JobFacts, MakesJobFiles};
-use crate::store::{BadJobInfo, Budget, Gone, JobInfoBuilder, Limits, Misuse, ReaderId};
+use crate::store::{BadJobInfo, Budget, JobInfoBuilder, Limits, Misuse, ReaderId};
 use crate::trace;
 
 mod client;
@@ -236,11 +236,6 @@ impl Jobs {
     pub fn reclaim(&mut self, nspace: &Nspace) -> Vec<(Proc, Misuse)> {
         let misused = self.store_mut(nspace).map(JobStore::reclaim).unwrap_or_default();
         misused.into_iter().filter_map(|(page, misuse)| Some((self.reader(nspace, page)?, misuse))).collect()
-    }
-
-    /// Takes large segments of a job that nobody needs any more.
-    pub fn take_gone(&mut self, nspace: &Nspace) -> Gone {
-        self.store_mut(nspace).map(JobStore::take_gone).unwrap_or_default()
     }
 
     /// Makes files with the data of a job, where they can be had, once it is known who its processes are. Returns

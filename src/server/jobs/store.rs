@@ -12,12 +12,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::data::{DataArray, Info, InfoList, Key, Nspace, Rank, Scope, Status, Value, keys};
-use crate::message::door::{Each, JobFiles, JobInformation};
+use crate::message::door::{Each, JobFiles, JobInformation, Making};
 use crate::message::numbers::NumberMap;
-use crate::message::{DescriptorKind, Posted};
+use crate::message::{DescriptorKind, Posted, Reply};
 use crate::store::{
-    BadJobInfo, Directives, Draft, Gone, Have, InfoLevel, JobInfo, JobValues, JobWriter, Limits, Miss, Misuse,
-    Question, ReadError, ReaderId, SegmentId, Stats, WriteError,
+    BadJobInfo, Directives, Draft, Have, InfoLevel, JobInfo, JobValues, JobWriter, Limits, Miss, Misuse, Question,
+    ReadError, ReaderId, SegmentId, Stats, WriteError,
 };
 use crate::sys::socket::MAX_DESCRIPTORS;
 use crate::trace;
@@ -87,6 +87,9 @@ pub struct Outbound {
 
 /// Keys of a rank that are remembered as not stored; whoever asks for others waits in vain for a while.
 const MAX_FAILED: usize = 4096;
+
+/// Most times that a thread reads a value which is replaced meanwhile.
+const MOST_READS: u32 = 64;
 
 /// Most bytes of a rank's records that are brought with all that is known of it: they are gone through in one step.
 const MAX_ALL: u64 = 1 << 20;
@@ -284,6 +287,35 @@ impl JobStore {
         }
     }
 
+    /// Returns the answer to such a look-up where its value takes long to copy, to be made by any thread: with what is
+    /// there then.
+    pub fn long_answer(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Option<Making> {
+        if directives.level != InfoLevel::Default {
+            return None;
+        }
+        let question = |rank| Question::new(rank, key).with(directives).asked_by(asker);
+        let rank = match rank {
+            Rank::UNDEF if self.writer.reader().contains(&question(rank)).is_ok_and(|is_there| !is_there) => {
+                *self.posters.get(key)?
+            }
+            rank => rank,
+        };
+        let bytes = if rank.is_process() { self.writer.value_bytes(rank, key, directives.scope) } else { 0 };
+        let (reader, key, directives) = (self.writer.reader_for_thread(), key.clone(), directives.clone());
+        let read = move || {
+            let question = Question::new(rank, &key).with(&directives).asked_by(asker);
+            // Each time, the value was replaced and its memory written again while it was copied.
+            let mut found = (0..MOST_READS).map(|_| reader.get(&question));
+            match found.find(|found| !matches!(found, Err(Miss::Busy))) {
+                Some(Ok(value)) => Reply::Value(value),
+                Some(Err(Miss::NotFound)) => Reply::Done(Status::ERR_NOT_FOUND),
+                Some(Err(_)) => Reply::Done(Status::ERR_UNPACK_FAILURE),
+                None => Reply::Done(Status::ERR_OUT_OF_RESOURCE),
+            }
+        };
+        (bytes >= Making::LONG).then(|| Making::new(bytes, read))
+    }
+
     /// Returns whether a rank has posted more than one answer brings.
     pub fn is_much(&self, rank: Rank) -> bool {
         rank.is_process() && self.writer.posted(rank) > MAX_ALL
@@ -359,15 +391,10 @@ impl JobStore {
         self.writer.reader_gone(page);
     }
 
-    /// Returns whether a commit has come upon a reader that lies about what it holds, or holds back too much, has left large
-    /// segments that nobody needs, or memory that is scattered.
+    /// Returns whether a commit has come upon a reader that lies about what it holds, or holds back too much, or has left
+    /// memory that is scattered.
     pub fn is_to_reclaim(&self) -> bool {
-        self.writer.has_misused() || self.writer.has_gone() || self.writer.is_to_move()
-    }
-
-    /// Takes large segments that nobody needs any more.
-    pub fn take_gone(&mut self) -> Gone {
-        self.writer.take_gone()
+        self.writer.has_misused() || self.writer.is_to_move()
     }
 
     /// Frees what no reader holds, where that is worth a look at them; returns the readers that were found since to lie

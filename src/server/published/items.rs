@@ -1,5 +1,6 @@
 //! Items that were published, by their keys.
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::access::Access;
 use super::lookup::Lookup;
@@ -7,8 +8,10 @@ use crate::account::{Charge, Kind};
 use crate::data::constants::persistence;
 use crate::data::{Key, Nspace, Pdata, Proc, Rank, Status, Value};
 use crate::message::LARGEST;
+use crate::message::door::Making;
 use crate::server::ctx::accounts::Accounts;
-use crate::server::host::Published;
+use crate::server::host::{Completion, Published};
+use crate::sys::later;
 
 /// Most bytes that a store keeps: of data, as [`Value::kept_size`] counts them, and of what it has to know of them.
 const MAX_BYTES: usize = 256 << 20;
@@ -18,7 +21,10 @@ const MAX_CUSTOM: usize = 256;
 /// Value that was published under a key.
 #[derive(Debug)]
 pub struct Item {
-    pub value: Value,
+    /// Shared with answers that are still to be made; there until the item is dropped.
+    value: Option<Arc<Value>>,
+    /// Bytes of the value, as [`Value::kept_size`] counts them.
+    size: usize,
     pub access: Access,
     /// A `constants::persistence`.
     pub persistence: u8,
@@ -27,18 +33,48 @@ pub struct Item {
 }
 
 impl Item {
-    /// Bytes of the item. Its key is kept twice: with the item, and with its publisher.
-    fn bytes(&self, key: &Key) -> usize {
-        size_of::<Self>() + 2 * key.len() + self.value.kept_size() + self.access.audience_bytes()
+    pub fn new(value: Value, access: Access, persistence: u8) -> Self {
+        Item { size: value.kept_size(), value: Some(Arc::new(value)), access, persistence, held: None }
     }
 
-    fn to_pdata(&self, key: &Key) -> Pdata {
-        Pdata { proc: self.access.publisher.clone(), key: key.clone(), value: self.value.clone() }
+    /// Bytes of the item. Its key is kept twice: with the item, and with its publisher.
+    fn bytes(&self, key: &Key) -> usize {
+        size_of::<Self>() + 2 * key.len() + self.size + self.access.audience_bytes()
     }
 
     /// Bytes of the item in an answer.
     fn answer_bytes(&self, key: &Key) -> usize {
-        size_of::<Pdata>() + key.len() + self.access.publisher.nspace.len() + self.value.kept_size()
+        size_of::<Pdata>() + key.len() + self.access.publisher.nspace.len() + self.size
+    }
+}
+
+impl Drop for Item {
+    fn drop(&mut self) {
+        later::drop_sized(self.size, self.value.take());
+    }
+}
+
+/// Answer to a look-up.
+#[derive(Debug)]
+pub struct Found {
+    status: Status,
+    /// Publisher, key and value of each item.
+    pub items: Vec<(Proc, Key, Arc<Value>)>,
+    bytes: usize,
+}
+
+impl Found {
+    /// Gives the answer. One that is long is copied when its bytes are needed.
+    pub fn give(self, done: Completion<Published>) {
+        match self.bytes >= Making::LONG {
+            true => done.complete_with(self.bytes, || self.published()),
+            false => done.complete(Ok(self.published())),
+        }
+    }
+
+    fn published(self) -> Published {
+        let data = self.items.into_iter().map(|(proc, key, value)| Pdata { proc, key, value: (*value).clone() });
+        (self.status, data.collect())
     }
 }
 
@@ -101,27 +137,30 @@ impl Items {
     ///
     /// # Errors
     /// `ERR_OUT_OF_RESOURCE` for an answer that no message could carry. It is not built then.
-    pub fn answer(&mut self, lookup: &Lookup) -> Option<Result<Published, Status>> {
+    pub fn answer(&mut self, lookup: &Lookup) -> Option<Result<Found, Status>> {
         self.answer_within(LARGEST, lookup)
     }
 
     /// Returns the answer to a look-up, if there is enough and it has no more than so many bytes.
-    pub(super) fn answer_within(&mut self, most: usize, lookup: &Lookup) -> Option<Result<Published, Status>> {
+    pub(super) fn answer_within(&mut self, most: usize, lookup: &Lookup) -> Option<Result<Found, Status>> {
         let places: Vec<(&Key, usize)> =
             lookup.keys.iter().flatten().filter_map(|key| Some((key, self.find(key, lookup)?))).collect();
         if places.is_empty() || places.len() < lookup.enough {
             return None;
         }
         let found = || places.iter().map(|(key, at)| (*key, &self.by_key[*key][*at]));
-        if found().map(|(key, item)| item.answer_bytes(key)).fold(0, usize::saturating_add) > most {
+        let bytes = found().map(|(key, item)| item.answer_bytes(key)).fold(0, usize::saturating_add);
+        if bytes > most {
             return Some(Err(Status::ERR_OUT_OF_RESOURCE));
         }
-        let found = found().map(|(key, item)| item.to_pdata(key)).collect();
+        let shared =
+            |(key, item): (&Key, &Item)| Some((item.access.publisher.clone(), key.clone(), item.value.clone()?));
+        let items = found().filter_map(shared).collect();
         let status = if places.len() < lookup.keys.len() { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS };
         for (key, at) in places {
             self.mark_read(key, at);
         }
-        Some(Ok((status, found)))
+        Some(Ok(Found { status, items, bytes }))
     }
 
     /// Removes items of a process, under some of its keys, and gives their room back.

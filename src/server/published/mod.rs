@@ -75,7 +75,15 @@ impl PublishedData {
     /// published in that range already; `ERR_OUT_OF_RESOURCE` when the store is full, or the publisher or its job has
     /// published as much as it may.
     pub fn publish(&self, publisher: &Proc, info: &[Info]) -> Result<(), Status> {
-        let access = Access::read(publisher, info)?;
+        self.publish_owned(publisher, info.to_vec())
+    }
+
+    /// As [`publish`](Self::publish), without a copy ([`Host::publish_owned`](super::Host::publish_owned)).
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_owned(&self, publisher: &Proc, info: Vec<Info>) -> Result<(), Status> {
+        let access = Access::read(publisher, &info)?;
         let persistence = match info.find(keys::PERSISTENCE).map(|info| &info.value) {
             None | Some(Value::Persist(PERSIST_INVALID)) => PERSIST_APP,
             Some(Value::Persist(known)) if *known <= PERSIST_SESSION => *known,
@@ -84,9 +92,9 @@ impl PublishedData {
         if info.iter().any(|info| info.key.is_reserved() && access::is_unserved(info)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        let item = |info: &Info| Item { value: info.value.clone(), access: access.clone(), persistence, held: None };
-        let data = info.iter().filter(|info| !access::is_directive(info));
-        let new: Vec<(Key, Item)> = data.map(|info| (info.key.clone(), item(info))).collect();
+        let data = info.into_iter().filter(|info| !access::is_directive(info));
+        let new: Vec<(Key, Item)> =
+            data.map(|info| (info.key, Item::new(info.value, access.clone(), persistence))).collect();
         if new.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
@@ -115,7 +123,7 @@ impl PublishedData {
         let mut state = self.lock();
         if let Some(found) = state.items.answer(&lookup) {
             drop(state);
-            done.complete(Ok(found?));
+            found?.give(done);
             return Ok(Answer::Later);
         }
         let patience = patience.ok_or(Status::ERR_NOT_FOUND)?;

@@ -5,6 +5,8 @@ use super::waiting::MAX_AWAITED;
 use super::*;
 use crate::data::constants::persistence;
 use crate::data::{DataArray, DataRange, Rank, Value, keys};
+use crate::message::door::Making;
+use crate::server::host::Answered;
 
 fn proc(job: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(job).unwrap(), Rank(rank))
@@ -265,7 +267,7 @@ fn an_answer_that_is_too_large_is_refused_before_it_is_built() {
     let ask = |keys: &[&str], most: usize| {
         let keys: Vec<Text> = keys.iter().map(|key| Text::new(key).unwrap()).collect();
         let (lookup, _) = Lookup::read(&a, &keys, &[]).unwrap();
-        store.lock().items.answer_within(most, &lookup).map(|answer| answer.map(|(_, found)| found.len()))
+        store.lock().items.answer_within(most, &lookup).map(|answer| answer.map(|found| found.items.len()))
     };
     assert_eq!(ask(&["k", "l"], 2000), Some(Err(Status::ERR_OUT_OF_RESOURCE)));
     assert_eq!(ask(&["k", "k", "k"], 2000), Some(Ok(1)));
@@ -273,6 +275,24 @@ fn an_answer_that_is_too_large_is_refused_before_it_is_built() {
     let small = Value::DataArray(DataArray::of([0u32; 100]));
     store.publish(&a, &[Info::new("small", small)]).unwrap();
     assert_eq!(ask(&["small"], 100 * size_of::<Value>()), Some(Err(Status::ERR_OUT_OF_RESOURCE)));
+}
+
+#[test]
+fn a_large_item_is_neither_copied_when_it_is_published_nor_when_it_is_found() {
+    let (store, a) = (PublishedData::default(), proc("a", 0));
+    let bytes = vec![7u8; Making::LONG];
+    let place = bytes.as_ptr();
+    store.publish_owned(&a, vec![Info::new("k", bytes)]).unwrap();
+    let (keys, (give, given)) = ([Text::new("k").unwrap()], channel());
+    let done = Completion::of(move |answered| give.send(answered).unwrap());
+    store.lookup(&a, &keys, &[], done).unwrap();
+    let (lookup, _) = Lookup::read(&a, &keys, &[]).unwrap();
+    let found = store.lock().items.answer(&lookup).unwrap().unwrap();
+    assert_eq!(found.items[0].2.as_bytes().map(<[u8]>::as_ptr), Some(place));
+    store.unpublish(&a, &[], &[]).unwrap();
+    let Answered::WillBe(most, make) = given.recv().unwrap() else { panic!("it is made") };
+    let (status, data) = make();
+    assert!(most >= Making::LONG && status == Status::SUCCESS && data[0].value == vec![7u8; Making::LONG].into());
 }
 
 #[test]

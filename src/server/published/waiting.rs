@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 
-use super::items::Items;
+use super::items::{Found, Items};
 use super::lookup::Lookup;
 use crate::data::{Key, Nspace, Proc, Rank, Status};
 use crate::server::host::{Completion, Published};
@@ -13,12 +13,15 @@ pub const MAX_AWAITED: usize = 8192;
 /// Answers of look-ups that are over, to be given when no lock is held.
 #[derive(Debug, Default)]
 #[must_use]
-pub struct Answers(Vec<(Completion<Published>, Result<Published, Status>)>);
+pub struct Answers(Vec<(Completion<Published>, Result<Found, Status>)>);
 
 impl Answers {
     /// Gives the answers.
     pub fn give(self) {
-        self.0.into_iter().for_each(|(done, answer)| done.complete(answer));
+        self.0.into_iter().for_each(|(done, answer)| match answer {
+            Ok(found) => found.give(done),
+            Err(status) => done.complete(Err(status)),
+        });
     }
 }
 

@@ -9,7 +9,6 @@ use crate::message::door::{Left, Outgoing, PeerId};
 use crate::server::ctx::Done;
 use crate::server::ctx::peers::{Caller, Role};
 use crate::server::ctx::system::WatchId;
-use crate::server::ctx::ticket::Ticket;
 use crate::server::jobs::Phase;
 use crate::store::Misuse;
 use crate::trace;
@@ -68,9 +67,7 @@ impl Router {
     /// Frees memory of a job that no reader holds, names readers that hold back too much, and cuts those off that lie
     /// about it.
     pub(in crate::server) fn reclaim(&mut self, nspace: &Nspace) {
-        self.unmap(nspace);
         let misused = self.jobs.reclaim(nspace);
-        self.unmap(nspace);
         self.moves.begin(&mut self.cx, &self.jobs, nspace);
         for (proc, misuse) in misused {
             match misuse {
@@ -86,17 +83,6 @@ impl Router {
                     }
                 }
             }
-        }
-    }
-
-    /// Gives large segments of a job back that nobody needs. It takes long: by a thread, where there is one.
-    pub(in crate::server) fn unmap(&mut self, nspace: &Nspace) {
-        let gone = self.jobs.take_gone(nspace);
-        if !gone.is_empty() {
-            let _ = self.cx.offload_for(Vec::new(), "unmap", move || {
-                drop(gone);
-                Ticket::Ignored
-            });
         }
     }
 

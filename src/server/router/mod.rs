@@ -44,6 +44,7 @@ use crate::server::psets::ProcessSets;
 use crate::server::query::Queries;
 use crate::server::spawn;
 use crate::server::trust;
+use crate::sys::later;
 use crate::trace;
 
 /// Lends the room of groups the layers below it.
@@ -134,6 +135,7 @@ impl Router {
     pub(in crate::server) fn redeem(&mut self, ticket: Ticket) {
         match ticket {
             Ticket::Reply(caller, reply) => self.cx.reply(caller.peer, caller.number, reply),
+            Ticket::Made(caller, answer) => self.cx.answer_made(caller, answer),
             Ticket::Ignored => {}
             Ticket::Worked(peers, time) => {
                 let part = time / peers.len().max(1) as u32;
@@ -206,7 +208,6 @@ impl Router {
                 Effect::Collective => self.collective_step(),
                 Effect::TrackerOver(id) => self.groups.tracker_over(below!(self), id),
                 Effect::Reclaim(nspace) => self.reclaim(&nspace),
-                Effect::Unmap(nspace) => self.unmap(&nspace),
                 Effect::Spawned { parent, child } => {
                     // A parent that is gone has nothing to share.
                     if self.jobs.get(&parent).is_some() {
@@ -257,6 +258,7 @@ impl Router {
         let Some(entry) = self.cx.peers.get_mut(&peer) else { return };
         if entry.requests.has(number) {
             trace!("{proc} asks under a number whose answer it waits for");
+            later::drop_sized(bytes, request);
             return self.cut_off(peer);
         }
         // A small commit is answered at once, and a fence of the whole job mostly holds nothing.
@@ -273,11 +275,13 @@ impl Router {
         let own_words = if role == Role::Rank { groups::words_of(&entry.capabilities) } else { &[] };
         if !has_room {
             trace!("{proc} has too many or too large requests waiting; another one is refused");
+            later::drop_sized(bytes, request);
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let is_too_much = || bounds::is_too_long(&self.jobs, &request) || bounds::is_too_large(&request, bytes);
         if role != Role::Program && is_too_much() {
             trace!("{proc} asks for too much in {}", request.kind());
+            later::drop_sized(bytes, request);
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let caller = Caller { peer, number };
@@ -285,6 +289,7 @@ impl Router {
             && let Some(forbidden) = trust::forbidden(&request, own_words)
         {
             trace!("{proc} is refused {forbidden}, which servers alone may say");
+            later::drop_sized(bytes, request);
             return self.cx.answer_status(caller, Err(Status::ERR_NO_PERMISSIONS));
         }
         let request = match self.groups.translate(&self.jobs, &self.process_sets, request) {
@@ -378,7 +383,7 @@ impl Router {
                 self.groups.call(below!(self), Waiter { caller, seen }, proc, &group, call);
             }
             Request::Forward(Forward::Spawn { job_info, apps }) => {
-                spawn::spawn(&mut self.cx, &self.jobs, caller, &proc, (job_info, &apps), bytes);
+                spawn::spawn(&mut self.cx, &self.jobs, caller, &proc, (job_info, apps), bytes);
             }
             Request::Forward(Forward::Query { queries }) => self.query(caller, proc, queries),
             Request::Forward(Forward::Monitor { monitor, error, directives }) => {
@@ -390,7 +395,7 @@ impl Router {
                 let pushed = Pushed { caller, source: proc, targets, bytes, directives };
                 self.inputs.push(&mut self.cx, pushed);
             }
-            Request::Forward(request) => forward::pass_on(&mut self.cx, &self.jobs, caller, &proc, request),
+            Request::Forward(request) => forward::pass_on(&mut self.cx, &self.jobs, caller, &proc, (request, bytes)),
         }
     }
 

@@ -108,7 +108,7 @@ impl TestServer {
 
 /// The replies that a peer has got, by their numbers; it has got nothing else.
 fn replies(peer: &ChannelPeer) -> Vec<(u64, Reply)> {
-    let reply = |message| match message {
+    let reply = |message: Outgoing| match message.made() {
         Outgoing::Reply { number, reply, .. } => (number, reply),
         other => panic!("{other:?} is no reply"),
     };

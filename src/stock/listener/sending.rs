@@ -3,11 +3,12 @@ use std::io;
 
 use mio::Token;
 
-use super::StockListener;
-use crate::message::door::{Callers, Left};
-use crate::stock::connection::{Breach, Stage, With};
-use crate::stock::conversation::Step;
+use super::{Done, Made, StockListener};
+use crate::message::door::{Callers, Left, Making};
+use crate::stock::connection::{Breach, Stage, With, message};
+use crate::stock::conversation::{Next, Step};
 use crate::stock::frame::FIRST_DYNAMIC;
+use crate::sys::later;
 use crate::sys::stopwatch::Stopwatch;
 use crate::transport::output::{Full, watch_for_room};
 
@@ -34,6 +35,78 @@ impl StockListener {
         }
         self.send_soon(id, callers);
         Ok(())
+    }
+
+    /// Has a thread make a long answer and pack it, which keeps its place among the others. Where there is none, that is
+    /// done here.
+    pub(super) fn make(
+        &mut self,
+        id: u64,
+        number: u64,
+        answer: Making,
+        callers: &mut dyn Callers,
+    ) -> Result<(), Breach> {
+        let has_thread = self.worker.is_there(&self.registry);
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let Stage::In(conversation) = &mut connection.stage else { return Ok(()) };
+        let packing = match conversation.replied_later(number, answer)? {
+            Next::Pack(packing) => packing,
+            Next::Step(None) => return Ok(()),
+            Next::Step(Some(step)) => return self.step(id, step, 0, callers),
+        };
+        let tag = packing.tag();
+        if !has_thread {
+            return self.push(id, tag, &packing.pack()?, With::default(), callers);
+        }
+        match connection.keep(packing.bytes()) {
+            Ok(kept) => {
+                _ = self.worker.run(move || {
+                    let begin = Stopwatch::begin();
+                    // The connection may be gone.
+                    let packing = kept.is_there().then_some(packing)?;
+                    let message = packing.pack().map_err(Breach::from).and_then(|body| message(tag, &body));
+                    Some(Done::Made(Made { connection: id, tag, kept, message, took: begin.elapsed() }))
+                })
+            }
+            Err(Breach::Full(Full::OverLimit(_))) => {
+                let refusal = self.refusal(id, tag)?;
+                self.push(id, tag, &refusal, With::default(), callers)?;
+            }
+            Err(breach) => return Err(breach),
+        }
+        Ok(())
+    }
+
+    /// Queues an answer that was made.
+    pub(super) fn made(&mut self, made: Made, callers: &mut dyn Callers) {
+        let Made { connection: id, tag, kept, message: made, took } = made;
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return later::drop_sized(made.as_ref().map_or(0, Vec::len), made);
+        };
+        self.turns.shares.spend(connection.place.owner, took);
+        let filled = match made.and_then(|made| connection.fill_kept(&kept, made)) {
+            Err(Breach::Full(Full::OverLimit(_))) => self.refusal(id, tag).and_then(|body| {
+                let refusal = message(tag, &body)?;
+                self.connections.get_mut(&id).map_or(Ok(()), |connection| connection.fill_kept(&kept, refusal))
+            }),
+            filled => filled,
+        };
+        match filled {
+            Ok(()) => self.send_soon(id, callers),
+            Err(breach) => self.cut(id, &breach, callers),
+        }
+    }
+
+    /// Returns the body of the news that there is no room for an answer.
+    fn refusal(&self, id: u64, tag: u32) -> Result<Vec<u8>, Breach> {
+        let conversation = self.connections.get(&id).map(|connection| &connection.stage);
+        Ok(match conversation {
+            Some(Stage::In(conversation)) => match conversation.refused(tag)? {
+                Step::Send(_, body) => body,
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        })
     }
 
     /// Sends little at once, and much in turns.

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 
 use super::*;
 use crate::account::Account;
-use crate::data::{DataType, Key, Nspace, Proc, Rank, Scope, Value, keys};
+use crate::data::{DataType, Key, Nspace, Pdata, Proc, Rank, Scope, Text, Value, keys};
 use crate::message::door::Arrival;
 use crate::message::{Reply, Request};
 use crate::stock::ack::Ack;
@@ -315,6 +315,33 @@ fn a_connect_and_a_spawn_bring_other_jobs_with_their_ranks() {
         };
         assert_eq!(told(&of_job), (2, (0..2 * FEW).map(Rank).collect::<Vec<_>>()));
     }
+}
+
+#[test]
+fn a_long_answer_is_made_by_a_thread_and_keeps_its_place() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::of_job("job", 8 << 20)]);
+    let id = visit.notes.arrived[0].connection;
+    let mut lookup = Bodies::new(Form::Plain);
+    lookup.one(DataType::COMMAND, &command::LOOKUP).unwrap().one(DataType::UINT32, &0u32).unwrap();
+    lookup.list(DataType::STRING, &[Text::new("k").unwrap()]).unwrap().infos(&[]).unwrap();
+    for tag in [101, 102] {
+        visit.peers[0].write_all(&message(tag, &lookup.bytes)).unwrap();
+    }
+    visit.until(|visit| visit.notes.asked.len() == 2);
+    let (by, made) = std::sync::mpsc::channel();
+    let answer = Making::new(1 << 20, move || {
+        by.send(std::thread::current().id()).unwrap();
+        let (proc, key) = (Proc::new(nspace(), Rank(0)), Key::new("k").unwrap());
+        Reply::Published(Status::SUCCESS, vec![Pdata { proc, key, value: vec![7u8; 1 << 20].into() }])
+    });
+    visit.door.send(id, Outgoing::Made { number: 1, answer }, &mut visit.notes);
+    let reply = Outgoing::Reply { number: 2, reply: Reply::Done(Status::ERR_NOT_FOUND), descriptors: Vec::new() };
+    visit.door.send(id, reply, &mut visit.notes);
+    assert!(visit.connection(0).account.used() >= 1 << 20, "charged before it is made");
+    let ((first, body), (second, _)) = (visit.hear(0), visit.hear(0));
+    assert!(first.tag == 101 && body.len() > 1 << 20 && second.tag == 102);
+    assert_ne!(made.recv().unwrap(), std::thread::current().id());
+    assert_eq!(visit.connection(0).account.used(), 0);
 }
 
 #[test]

@@ -177,37 +177,6 @@ pub(in crate::store) struct SegmentSet {
     unused: u64,
 }
 
-/// Bytes of a set of segments from which on it is large: the system takes long to take its memory back.
-const LARGE_SET: u64 = 4 << 20;
-
-/// Large sets of segments that nobody needs any more.
-#[derive(Default)]
-pub struct Gone(Vec<SegmentSet>);
-
-impl Gone {
-    /// Adds a set; a small one goes at once.
-    pub(in crate::store) fn add(&mut self, set: SegmentSet) {
-        if set.bytes() >= LARGE_SET {
-            self.0.push(set);
-        }
-    }
-
-    pub(in crate::store) fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// Returns whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl std::fmt::Debug for Gone {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Gone({} sets)", self.0.len())
-    }
-}
-
 /// Names and sizes of new segments, and the versions of records.
 pub(super) struct Maker {
     pub(in crate::store) job: u64,

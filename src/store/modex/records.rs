@@ -113,11 +113,11 @@ impl dyn Records + '_ {
         found.map(|(cell, bytes)| Ok((cell.scope(), cell.decode(bytes)?))).transpose()
     }
 
-    /// Bytes of the value of a rank's key.
-    pub(in crate::store) fn value_bytes(&self, rank: Rank, key: &Key) -> Result<usize, ReadError> {
+    /// The scope of the value of a rank's key, and its bytes.
+    pub(in crate::store) fn value_bytes(&self, rank: Rank, key: &Key) -> Result<Option<(Scope, usize)>, ReadError> {
         let query = HashedKey::new(key.as_bytes());
-        let found = self.walk(rank, |(_, record, _)| Ok(record.find(&query)?.map(|entry| entry.value_len)))?;
-        Ok(found.unwrap_or(0))
+        let of_entry = |entry: Entry| (Scope(entry.scope), entry.value_len);
+        self.walk(rank, |(_, record, _)| Ok(record.find(&query)?.map(of_entry)))
     }
 
     /// All entries of a rank.

@@ -38,7 +38,7 @@ impl<'a> Visibility<'a> {
                 Some((known, value)) => (*known == Scope::GLOBAL).then(|| value.clone()),
                 None if *scope == Scope::GLOBAL => None,
                 None => {
-                    copied += posted.value_bytes(rank, key)?;
+                    copied += posted.value_bytes(rank, key)?.map_or(0, |(_, bytes)| bytes);
                     if copied > most {
                         return Err(WriteError::TakesLong { bytes: copied });
                     }

@@ -254,20 +254,57 @@ fn bytes_that_last_survive_everything() {
     assert_eq!(lasting.as_ref(), b"/tmp/x\0");
 }
 
+#[cfg(feature = "server")]
 #[test]
-fn large_segments_that_nobody_needs_are_handed_out_to_be_dropped() {
+fn large_segments_are_given_back_by_another_thread_whoever_lets_go_of_them_last() {
+    use crate::sys::later::tests::HANDED_OVER;
     let mut writer = writer(&Limits::default());
     for n in 0..60u32 {
         post(&mut writer, 0, &format!("k{n}"), vec![n as u8; 100 << 10]).unwrap();
     }
-    let mut round = 0;
-    while !writer.has_gone() {
+    let (before, mut round) = (HANDED_OVER.get(), 0);
+    while HANDED_OVER.get() == before {
         post(&mut writer, 0, &format!("k{}", round % 60), vec![7u8; 100 + round]).unwrap();
         round += 1;
         assert!(round < 1000, "{:?}", writer.stats());
     }
-    let gone = writer.take_gone();
-    assert!(!gone.is_empty() && !writer.has_gone());
+    // What a thread is to read leads to them still, when their job is over.
+    post(&mut writer, 0, "large", vec![7u8; 4 << 20]).unwrap();
+    let departure = writer.departure(&[Rank(0)], false).unwrap();
+    drop(writer);
+    let before = HANDED_OVER.get();
+    drop(departure);
+    assert!(HANDED_OVER.get() > before);
+}
+
+#[test]
+fn replaced_segments_count_for_as_long_as_somebody_has_them_mapped() {
+    let limits = Limits { budget: Budget::new(1 << 30), ..Limits::default() };
+    let mut writer = writer(&limits);
+    let fill = |writer: &mut JobWriter| {
+        for n in 0..60u32 {
+            post(writer, 0, &format!("k{n}"), vec![n as u8; 100 << 10]).unwrap();
+        }
+        let all = writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd).unwrap());
+        let all: Vec<MappedSegment> = all.collect();
+        for round in 0..1000 {
+            post(writer, 0, &format!("k{}", round % 60), vec![7u8; 100 + round]).unwrap();
+            if writer.stats().bytes < 4 << 20 {
+                return all;
+            }
+        }
+        panic!("{:?}", writer.stats());
+    };
+    // Those who map and never let go.
+    let mut kept: Vec<Vec<MappedSegment>> = (0..3).map(|_| fill(&mut writer)).collect();
+    assert!(limits.budget.used() > 3 * (6 << 20), "{}", limits.budget.used());
+    let mut last = limits.budget.used();
+    while kept.pop().is_some() {
+        post(&mut writer, 0, "k0", vec![7u8; 200]).unwrap();
+        assert!(limits.budget.used() < last - (5 << 20), "{} after {last}", limits.budget.used());
+        last = limits.budget.used();
+    }
+    assert!(last < 4 << 20, "{last}");
 }
 
 #[test]

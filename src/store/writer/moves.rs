@@ -72,7 +72,7 @@ impl JobWriter {
     fn end_move(&mut self, is_hidden: bool) -> Result<(), WriteError> {
         let Some((set, newest)) = self.table(is_hidden).end_move() else { return Ok(()) };
         if is_hidden {
-            self.gone.add(set);
+            drop(set);
             return Ok(());
         }
         self.wait_for_readers(set, newest)

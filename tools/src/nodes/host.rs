@@ -79,6 +79,10 @@ impl Host for NodeHost {
         self.hub.inner.publish(proc, info, done)
     }
 
+    fn publish_owned(&self, proc: &Proc, info: Vec<Info>, done: Completion<()>) -> Accepted {
+        self.hub.inner.publish_owned(proc, info, done)
+    }
+
     fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
         self.hub.inner.lookup(proc, keys, info, done)
     }
@@ -89,6 +93,10 @@ impl Host for NodeHost {
 
     fn spawn(&self, proc: &Proc, job_info: &[Info], apps: &[App], done: Completion<Nspace>) -> Accepted {
         self.hub.inner.spawn(proc, job_info, apps, done)
+    }
+
+    fn spawn_owned(&self, proc: &Proc, job_info: Vec<Info>, apps: Vec<App>, done: Completion<Nspace>) -> Accepted {
+        self.hub.inner.spawn_owned(proc, job_info, apps, done)
     }
 
     fn connect(&self, procs: &[Proc], info: &[Info], done: Completion<()>) -> Accepted {
@@ -155,6 +163,10 @@ impl Host for NodeHost {
 
     fn log(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
         self.hub.inner.log(client, data, directives, done)
+    }
+
+    fn log_owned(&self, client: &Proc, data: Vec<Info>, directives: &[Info], done: Completion<()>) -> Accepted {
+        self.hub.inner.log_owned(client, data, directives, done)
     }
 
     fn job_control(

@@ -67,7 +67,7 @@ impl World {
             return Ok(());
         }
         let at = self.clock.passed();
-        match message {
+        match message.made() {
             Outgoing::Accepted { proc: as_whom, .. } => {
                 self.log.note(at, format_args!("{proc} is let in"));
                 if as_whom != *proc {
@@ -95,7 +95,7 @@ impl World {
                 Ok(())
             }
             // Nothing that a rank sends here is long.
-            Outgoing::GoOn => Ok(()),
+            Outgoing::GoOn | Outgoing::Made { .. } => Ok(()),
             Outgoing::End => {
                 self.log.note(at, format_args!("{proc} is cut off"));
                 self.end(client);

@@ -47,7 +47,7 @@ pub const TWINS: [(Bug, Rule); 9] = [
 impl Bug {
     /// Returns the messages that a server with this bug sends in place of one.
     pub fn garble(self, message: Outgoing) -> Vec<Outgoing> {
-        match (self, message) {
+        match (self, message.made()) {
             (Bug::AnswersTwice, Outgoing::Reply { number, reply, descriptors }) => {
                 let again = Outgoing::Reply { number, reply: reply.clone(), descriptors: Vec::new() };
                 vec![Outgoing::Reply { number, reply, descriptors }, again]

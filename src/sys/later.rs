@@ -1,0 +1,115 @@
+//! Later: a thread that drops what takes long to drop, so that nobody waits for that.
+//!
+//! The system takes long to take much memory back: tens of milliseconds for some hundred megabytes. Whoever lets go of a
+//! large thing last, be it the control thread of a server, gives it to this thread. That is started for the first thing,
+//! and ends with the last. Where there is none to be had, the thing is dropped at once.
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::signals::spawn_without_signals;
+use crate::trace;
+
+/// Bytes of a thing from which on it is large.
+pub const LARGE: usize = 1 << 20;
+
+/// Things that wait for the thread.
+struct Waiting {
+    things: Vec<Box<dyn Send>>,
+    has_thread: bool,
+}
+
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting { things: Vec::new(), has_thread: false });
+
+fn waiting() -> MutexGuard<'static, Waiting> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Drops a thing of so many bytes: a large one later.
+pub fn drop_sized<T: Send + 'static>(bytes: usize, thing: T) {
+    if bytes >= LARGE {
+        drop_large(Box::new(thing));
+    }
+}
+
+#[cfg(not(test))]
+fn drop_large(thing: Box<dyn Send>) {
+    hand_over(thing);
+}
+
+/// Tests go step by step, and count.
+#[cfg(test)]
+fn drop_large(thing: Box<dyn Send>) {
+    tests::HANDED_OVER.set(tests::HANDED_OVER.get() + 1);
+    drop(thing);
+}
+
+fn hand_over(thing: Box<dyn Send>) {
+    let mut waiting = waiting();
+    waiting.things.push(thing);
+    if waiting.has_thread {
+        return;
+    }
+    match spawn_without_signals("instanton-drop", run) {
+        Ok(_) => waiting.has_thread = true,
+        Err(e) => {
+            let things = std::mem::take(&mut waiting.things);
+            drop(waiting);
+            trace!("no thread to give memory back: {e}");
+            drop(things);
+        }
+    }
+}
+
+fn run() {
+    loop {
+        let mut waiting = waiting();
+        let things = std::mem::take(&mut waiting.things);
+        if things.is_empty() {
+            waiting.has_thread = false;
+            return;
+        }
+        drop(waiting);
+        drop(things);
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::{self, ThreadId};
+
+    use super::*;
+
+    thread_local! {
+        /// Large things that this thread has handed over.
+        pub static HANDED_OVER: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Says by which thread it was dropped.
+    struct Thing(Sender<ThreadId>);
+
+    impl Drop for Thing {
+        fn drop(&mut self) {
+            self.0.send(thread::current().id()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_handed_over_is_dropped_by_another_thread() {
+        let (by, dropped) = channel();
+        for _ in 0..3 {
+            hand_over(Box::new(Thing(by.clone())));
+            assert_ne!(dropped.recv().unwrap(), thread::current().id());
+        }
+    }
+
+    #[test]
+    fn what_is_small_is_dropped_at_once() {
+        let (by, dropped) = channel();
+        let before = HANDED_OVER.get();
+        drop_sized(LARGE - 1, Thing(by.clone()));
+        assert_eq!((dropped.try_recv().is_ok(), HANDED_OVER.get()), (true, before));
+        drop_sized(LARGE, Thing(by));
+        assert_eq!(HANDED_OVER.get(), before + 1);
+    }
+}

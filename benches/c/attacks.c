@@ -36,18 +36,25 @@ static char over[4096];
 static volatile int under_way;
 static unsigned next;
 
+/* Starts a job of so many ranks of this program, with these words. */
+static void spawn_self(char *word, char *path, int ranks)
+{
+    char self[4096] = {0};
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return;
+    char *words[] = {self, word, path, NULL};
+    pmix_app_t app = {.cmd = self, .argv = words, .maxprocs = ranks};
+    pmix_nspace_t nspace;
+    PMIx_Spawn(NULL, 0, &app, 1, nspace);
+}
+
 /* Starts a job of one that does the same, and ends. */
 static void spawn_link(void)
 {
-    char self[4096] = {0}, directory[4096];
-    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
-        return;
+    char directory[4096];
     snprintf(directory, sizeof directory, "%s", over);
     *strrchr(directory, '/') = '\0';
-    char *words[] = {self, "link", directory, NULL};
-    pmix_app_t app = {.cmd = self, .argv = words, .maxprocs = 1};
-    pmix_nspace_t nspace;
-    PMIx_Spawn(NULL, 0, &app, 1, nspace);
+    spawn_self("link", directory, 1);
 }
 
 static double now(void)
@@ -392,6 +399,18 @@ static pmix_status_t request(const char *kind)
         info[0] = of_text(PMIX_LOG_STDERR, text(64 << 10));
         return PMIx_Log_nb(info, 1, NULL, 0, done, NULL);
     }
+    /* Each line becomes an element of XML that is many times as long. */
+    if (IS("large-logs")) {
+        static char *lines;
+        if (lines == NULL) {
+            lines = malloc((20 << 20) + 1);
+            memset(lines, '\n', 20 << 20);
+            lines[20 << 20] = '\0';
+        }
+        info[0] = of_text(PMIX_LOG_STDOUT, lines);
+        info[1] = of_truth(PMIX_LOG_XML_OUTPUT);
+        return PMIx_Log_nb(info, 1, info + 1, 1, done, NULL);
+    }
     if (IS("monitors")) {
         info[0] = of_number(PMIX_MONITOR_HEARTBEAT_TIME, 1);
         info[0].value.type = PMIX_UINT32;
@@ -480,6 +499,57 @@ static pmix_status_t request(const char *kind)
         info[0] = of_truth(PMIX_GET_REFRESH_CACHE);
         return PMIx_Get_nb(&me, "k1", info, 1, got, NULL);
     }
+    /* Values that its server has to copy: it maps nothing. */
+    if (IS("gets-by-message")) {
+        if (next == 1)
+            put(1, 30 << 20);
+        return PMIx_Get_nb(&me, "k1", NULL, 0, got, NULL);
+    }
+    if (IS("finds-of-large")) {
+        if (next == 1) {
+            info[0] = of_text("large", text(25 << 20));
+            PMIx_Publish(info, 1);
+        }
+        char *one[2] = {"large", NULL};
+        return PMIx_Lookup_nb(one, NULL, 0, found, NULL);
+    }
+    if (IS("large-spawns")) {
+        char *words[2] = {"true", NULL}, *environment[2] = {text(20 << 20), NULL};
+        memcpy(environment[0], "NAME=", 5);
+        pmix_app_t app = {.cmd = "true", .argv = words, .env = environment, .maxprocs = 1};
+        pmix_nspace_t nspace;
+        PMIx_Spawn(NULL, 0, &app, 1, nspace);
+        memset(environment[0], 'x', 5);
+        return PMIX_ERROR;
+    }
+    /* Lines without an end, from many. */
+    if (IS("unfinished-lines")) {
+        if (next <= 2)
+            spawn_self("mumble", over, 8);
+        usleep(10000);
+        return PMIX_ERROR;
+    }
+    /* Children have the segments mapped that their parent had, for as long as they live. */
+    if (IS("kept-segments")) {
+        pmix_value_t value = {.type = PMIX_STRING}, *read;
+        for (unsigned at = 0; at < 200; at++) {
+            snprintf(name, sizeof name, "k%u", at % 100);
+            value.data.string = text(at < 100 ? 100 << 10 : 10);
+            PMIx_Put(PMIX_GLOBAL, name, &value);
+            PMIx_Commit();
+            if (at != 99)
+                continue;
+            PMIx_Fence(&me, 1, NULL, 0);
+            if (PMIx_Get(&me, "k7", NULL, 0, &read) == PMIX_SUCCESS)
+                PMIX_VALUE_RELEASE(read);
+            if (fork() == 0) {
+                while (!is_over())
+                    usleep(100000);
+                _exit(0);
+            }
+        }
+        return PMIX_ERROR;
+    }
     if (IS("pulls"))
         return PMIx_IOF_pull(&me, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, printed, pulled, NULL);
     if (IS("events") || IS("small-events") || IS("mid-events")) {
@@ -557,6 +627,18 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "program") == 0)
         return 0;
+    if (argc == 3 && strcmp(argv[1], "mumble") == 0) {
+        for (int at = 0; at < 15 << 4; at++) {
+            fwrite(text(64 << 10), 1, 64 << 10, stdout);
+            fwrite(text(64 << 10), 1, 64 << 10, stderr);
+        }
+        fflush(stdout);
+        while (access(argv[2], F_OK) != 0)
+            usleep(100000);
+        return 0;
+    }
+    if (argc == 3 && strcmp(argv[1], "gets-by-message") == 0)
+        setenv("INSTANTON_SHM", "off", 1);
     if (argc == 3 && strcmp(argv[1], "tool") == 0) {
         unsetenv("PMIX_NAMESPACE");
         unsetenv("PMIX_RANK");

@@ -31,6 +31,8 @@ pub struct ServerConfig {
     /// Directory for the path socket, and what clients learn as `PMIX_SERVER_TMPDIR`; the system's
     /// temporary directory by default.
     pub tmpdir: PathBuf,
+    /// True if that directory is this server's alone, and goes with it whatever ends it.
+    pub own_tmpdir: bool,
     /// Directory that clients learn as `PMIX_SYSTEM_TMPDIR`; the system's temporary directory by default.
     pub system_tmpdir: PathBuf,
     /// True if a path socket is opened beside the abstract one, for clients in other network namespaces.
@@ -88,6 +90,7 @@ impl Default for ServerConfig {
             hostname: Text::new(hostname.as_encoded_bytes()).expect("the system gives no NUL"),
             system_tmpdir: tmpdir.clone(),
             tmpdir,
+            own_tmpdir: false,
             path_socket: false,
             memory_limit: None,
             job_memory: job_memory_of_environment().ok().flatten().unwrap_or_else(|| part_of(memory_of_machine())),

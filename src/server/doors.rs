@@ -111,7 +111,7 @@ pub fn open(
                 (stock_uri, stock_tools_uri) = (told(addresses.first()), told(reached));
                 doors.push(Box::new(door));
                 contacts = stock_contacts(config, &server, &stock_tools_uri);
-                job_files = stock::dstore::maker(&config.tmpdir);
+                job_files = stock::dstore::maker(&config.tmpdir, config.own_tmpdir);
                 variables.push(Box::new(StockVariables { uri: stock_uri.clone() }));
             }
             Err(Unopened { place, source }) if place.port() != 0 || !place.ip().is_loopback() => {

@@ -1,11 +1,12 @@
 //! The files of a job: made where its processes look for them, and removed with the job.
 //!
 //! Their directory is the server's. Where the job is another user's, that user passes through it and can change nothing
-//! in it; the files themselves are the user's.
+//! in it; the files themselves are the user's. The first job of a server that has a temporary directory to itself has its
+//! files there: a directory costs twice as much as they do.
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use nix::fcntl::{FallocateFlags, OFlag, fallocate, open, openat};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, fchmod};
 use nix::sys::statfs::{self, FsType, fstatfs};
-use nix::unistd::{Gid, Uid, fchown, ftruncate, geteuid};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, ftruncate, geteuid, unlinkat};
 
 use super::layout::{self, INITIAL, NAMESPACE_AT, SEGMENT};
 use super::store::Store;
@@ -29,8 +30,10 @@ use crate::wire::Form;
 
 /// Prefix of the names of directories; user and a random number follow.
 const DIRECTORY: &str = "instanton-ds21-";
-/// Most ranks of a job that has files.
-const MOST_RANKS: u32 = 4096;
+/// Most ranks of a job that has files: the control thread writes what is said of them in one go, 5 us for each.
+const MOST_RANKS: u32 = 1024;
+/// Name of the file with the list of namespaces.
+const INITIAL_NAME: &[u8] = b"initial-pmix_shared-segment-0";
 /// Longest name of a namespace that can be a part of a file's.
 const MAX_NSPACE: usize = 200;
 /// Free bytes without which none are made: clients fail at Init where a file cannot be had later.
@@ -59,12 +62,13 @@ const COHERENT: [FsType; 5] = [
 #[derive(Debug)]
 pub struct Maker {
     tmpdir: PathBuf,
+    is_own: bool,
     swept: Once,
 }
 
 impl Maker {
-    pub fn new(tmpdir: &Path) -> Self {
-        Maker { tmpdir: tmpdir.to_owned(), swept: Once::new() }
+    pub fn new(tmpdir: &Path, is_own: bool) -> Self {
+        Maker { tmpdir: tmpdir.to_owned(), is_own, swept: Once::new() }
     }
 
     fn try_make(&self, facts: &JobFacts<'_>) -> io::Result<Files> {
@@ -77,20 +81,36 @@ impl Maker {
         if free < FREE || getrlimit(Resource::RLIMIT_FSIZE)?.0 < SEGMENT {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.swept.call_once(|| folder::sweep(&parent, DIRECTORY));
-        let directory = folder::make(parent, DIRECTORY)?;
         let foreign = (facts.uid != geteuid().as_raw()).then_some((Uid::from_raw(facts.uid), Gid::from_raw(facts.gid)));
+        let nspace = facts.nspace.as_bytes().to_vec();
+        let (mut place, initial) = if self.is_own && foreign.is_none() {
+            let directory = Directory::Servers(parent.try_clone()?, Vec::new());
+            let mut place = Place { directory, foreign, path: self.tmpdir.clone(), nspace: nspace.clone() };
+            match place.create_as(INITIAL_NAME) {
+                Ok(initial) => (place, initial),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.apart(parent, foreign, nspace)?,
+                Err(e) => return Err(e),
+            }
+        } else {
+            self.swept.call_once(|| folder::sweep(&parent, DIRECTORY));
+            self.apart(parent, foreign, nspace)?
+        };
+        initial.write_all_at(&[0; INITIAL], 0)?;
+        let places = PLACES + PLACES_EACH * facts.local;
+        place.create("smlockseg-", None)?.write_all_at(&layout::locks(places), 0)?;
+        Ok(Files { place, initial, store: None })
+    }
+
+    /// Makes a directory for the files of a job, and the first of them.
+    fn apart(&self, parent: OwnedFd, foreign: Option<(Uid, Gid)>, nspace: Vec<u8>) -> io::Result<(Place, File)> {
+        let directory = folder::make(parent, DIRECTORY)?;
         if foreign.is_some() {
             fchmod(directory.opened(), Mode::from_bits_truncate(0o711))?;
         }
         let path = self.tmpdir.join(OsStr::from_bytes(directory.name()));
-        let nspace = facts.nspace.as_bytes().to_vec();
-        let place = Place { directory, foreign, path, nspace };
-        let places = PLACES + PLACES_EACH * facts.local;
-        place.create("smlockseg-", None)?.write_all_at(&layout::locks(places), 0)?;
-        let initial = place.create_as(b"initial-pmix_shared-segment-0")?;
-        initial.write_all_at(&[0; INITIAL], 0)?;
-        Ok(Files { place, initial, store: None })
+        let mut place = Place { directory: Directory::Own(directory), foreign, path, nspace };
+        let initial = place.create_as(INITIAL_NAME)?;
+        Ok((place, initial))
     }
 }
 
@@ -112,10 +132,30 @@ impl MakesJobFiles for Maker {
     }
 }
 
+/// A directory with files of a job.
+#[derive(Debug)]
+enum Directory {
+    /// One of its own.
+    Own(Kept),
+    /// The server's, in which it has these files.
+    Servers(OwnedFd, Vec<Vec<u8>>),
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Directory::Servers(directory, names) = self {
+            // What cannot be removed goes with the directory.
+            names
+                .iter()
+                .for_each(|name| _ = unlinkat(&*directory, OsStr::from_bytes(name), UnlinkatFlags::NoRemoveDir));
+        }
+    }
+}
+
 /// The directory of a job's files.
 #[derive(Debug)]
 struct Place {
-    directory: Kept,
+    directory: Directory,
     /// User and group of the job, where they are not ours.
     foreign: Option<(Uid, Gid)>,
     path: PathBuf,
@@ -124,15 +164,22 @@ struct Place {
 
 impl Place {
     /// Makes the file of the namespace with that prefix, and that number where it is one of several.
-    fn create(&self, prefix: &str, number: Option<usize>) -> io::Result<File> {
+    fn create(&mut self, prefix: &str, number: Option<usize>) -> io::Result<File> {
         let number = number.map(|number| format!("-{number}")).unwrap_or_default();
         self.create_as(&[prefix.as_bytes(), &self.nspace, number.as_bytes()].concat())
     }
 
-    fn create_as(&self, name: &[u8]) -> io::Result<File> {
+    fn create_as(&mut self, name: &[u8]) -> io::Result<File> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mode = Mode::from_bits_truncate(0o600);
-        let file = openat(self.directory.opened(), OsStr::from_bytes(name), flags, mode)?;
+        let file = match &mut self.directory {
+            Directory::Own(directory) => openat(directory.opened(), OsStr::from_bytes(name), flags, mode)?,
+            Directory::Servers(directory, names) => {
+                let file = openat(&*directory, OsStr::from_bytes(name), flags, mode)?;
+                names.push(name.to_vec());
+                file
+            }
+        };
         // Whatever the mask of this process is.
         fchmod(&file, mode)?;
         if let Some((uid, gid)) = self.foreign {
@@ -142,7 +189,7 @@ impl Place {
     }
 
     /// Makes files with places, all of whose pages are there: a rank that is not may be asked for.
-    fn metas(&self, count: usize) -> io::Result<Vec<File>> {
+    fn metas(&mut self, count: usize) -> io::Result<Vec<File>> {
         let make = |number| {
             let file = self.create("smseg-", Some(number))?;
             match fallocate(file.as_fd(), FallocateFlags::empty(), 0, SEGMENT as i64) {
@@ -156,7 +203,7 @@ impl Place {
     }
 
     /// Makes files with records, of which nothing is read that was not written.
-    fn datas(&self, count: usize) -> io::Result<Vec<File>> {
+    fn datas(&mut self, count: usize) -> io::Result<Vec<File>> {
         let make = |number| {
             let file = self.create("smdataseg-", Some(number))?;
             ftruncate(&file, SEGMENT as i64)?;
@@ -195,11 +242,11 @@ impl Charges {
 }
 
 impl Files {
-    fn create(&self, form: Form, said: &[Vec<Info>]) -> io::Result<Store> {
-        let mut counts = (0, 0);
+    fn create(&mut self, form: Form, said: &[Vec<Info>]) -> io::Result<Store> {
+        let (mut counts, place) = ((0, 0), &mut self.place);
         let store = Store::create(form, said, |metas, datas| {
             counts = (metas, datas);
-            Ok((self.place.metas(metas)?, self.place.datas(datas)?))
+            Ok((place.metas(metas)?, place.datas(datas)?))
         })?;
         let named = layout::namespace(&self.place.nspace, counts.0, counts.1).ok_or(io::ErrorKind::InvalidInput)?;
         self.initial.write_all_at(&named, NAMESPACE_AT)?;

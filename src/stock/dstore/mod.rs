@@ -24,8 +24,9 @@ mod store;
 
 pub use files::is_array;
 
-/// Returns the maker of the files of jobs below a directory, where this machine is one whose processes read them.
-pub fn maker(tmpdir: &Path) -> Option<Box<dyn MakesJobFiles>> {
+/// Returns the maker of the files of jobs below a directory, where this machine is one whose processes read them. The
+/// directory may be the server's own.
+pub fn maker(tmpdir: &Path, is_own: bool) -> Option<Box<dyn MakesJobFiles>> {
     let is_one = cfg!(all(target_arch = "x86_64", target_env = "gnu"));
-    is_one.then(|| Box::new(files::Maker::new(tmpdir)) as _)
+    is_one.then(|| Box::new(files::Maker::new(tmpdir, is_own)) as _)
 }

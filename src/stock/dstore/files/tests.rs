@@ -30,7 +30,7 @@ impl Drop for Scratch {
 
 fn make(tmpdir: &Path, nspace: &str, ranks: u32, uid: u32) -> Option<Box<dyn JobFiles>> {
     let nspace = Nspace::new(nspace).unwrap();
-    Maker::new(tmpdir).make(&JobFacts { nspace: &nspace, ranks, local: 2, uid, gid: uid })
+    Maker::new(tmpdir, false).make(&JobFacts { nspace: &nspace, ranks, local: 2, uid, gid: uid })
 }
 
 fn path_of(files: &dyn JobFiles) -> PathBuf {
@@ -107,4 +107,21 @@ fn what_a_dead_server_has_left_goes_with_the_first_job_of_the_next() {
     fs::write(left.join("smlockseg-job"), "left").unwrap();
     let _files = make(&scratch.0, "job", 2, own).unwrap();
     assert!(!left.exists() && scratch.entries().len() == 1);
+}
+
+#[test]
+fn the_first_job_of_a_server_with_a_directory_to_itself_has_its_files_there() {
+    let scratch = Scratch::new();
+    fs::write(scratch.0.join("file"), "kept").unwrap();
+    let (maker, uid) = (Maker::new(&scratch.0, true), geteuid().as_raw());
+    let make =
+        |nspace| maker.make(&JobFacts { nspace: &Nspace::new(nspace).unwrap(), ranks: 1, local: 1, uid, gid: uid });
+    let first = make("first").unwrap();
+    assert_eq!((path_of(&*first), scratch.entries().len()), (scratch.0.clone(), 3));
+    let second = make("second").unwrap();
+    assert_eq!(path_of(&*second).parent(), Some(&*scratch.0));
+    drop(first);
+    assert_eq!(scratch.entries().len(), 2);
+    drop(second);
+    assert_eq!(scratch.entries(), [scratch.0.join("file")]);
 }

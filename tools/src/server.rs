@@ -11,9 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use instanton::data::{
-    DataArray, DataRange, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, WaitReport, keys,
-};
+use instanton::data::{DataArray, DataRange, Info, Nspace, Proc, Rank, Status, Text, Value, WaitReport, keys};
 use instanton::internal::pmi;
 use instanton::internal::sys::hwloc::{self, Place};
 use instanton::internal::wall_clock;
@@ -79,6 +77,11 @@ fn preput(job: &Job) -> Vec<Info> {
     let given = job.said.iter().filter(|info| info.key == pmi::PREPUT);
     let arrays = given.filter_map(|info| if let Value::DataArray(array) = &info.value { Some(array) } else { None });
     arrays.flat_map(DataArray::infos).cloned().collect()
+}
+
+/// The source of events of our own, which come from no process (Standard, `pmix_notification_fn_t`).
+fn nobody() -> Proc {
+    Proc::new(Nspace::new("").expect("a legal name"), Rank::UNDEF)
 }
 
 /// The server with the jobs of a run in it.
@@ -326,7 +329,7 @@ impl Pmix {
             Info::new(keys::HOSTNAME, job.nodes[node as usize].as_str()),
             Info::new(keys::EVENT_NON_DEFAULT, true),
         ];
-        self.spread(Status::EVENT_NODE_DOWN, DataRange::GLOBAL, &infos);
+        self.spread(&nobody(), Status::EVENT_NODE_DOWN, DataRange::GLOBAL, &infos);
     }
 
     /// Has the other nodes end, once no rank is left.
@@ -385,10 +388,11 @@ impl Pmix {
         }
     }
 
-    /// The last process of a job has ended that daemons have looked into.
+    /// The last process of a job has ended that daemons have looked into. To them that comes from the job.
     pub fn target_ended(&self, job: &Job, status: Status, daemons: Vec<Proc>) {
         let name = Info::new(keys::NSPACE, Value::string(&job.nspace));
-        self.raise(daemons, Status::EVENT_JOB_END, &job.all(), vec![Info::new(keys::JOB_TERM_STATUS, status), name]);
+        let more = vec![Info::new(keys::JOB_TERM_STATUS, status), name, Info::new(keys::EVENT_NON_DEFAULT, true)];
+        self.event_from(&job.all(), daemons, Status::EVENT_JOB_END, &job.all(), more);
     }
 
     /// A process has ended. `parent_asked` says whether the job's parent wants to hear of it, and `members` are those
@@ -420,7 +424,8 @@ impl Pmix {
         }
     }
 
-    /// A process has ended between Init and Finalize; processes connected with it hear of that.
+    /// A process has ended between Init and Finalize, or called Finalize without having disconnected; processes connected
+    /// with it hear of that.
     pub fn left_without_a_word(&self, proc: &Proc, connected: Vec<Proc>) {
         self.raise(connected, Status::ERR_INVALID_TERMINATION, proc, Vec::new());
     }
@@ -436,13 +441,13 @@ impl Pmix {
         let mut infos = vec![Info::new(keys::EVENT_AFFECTED_PROC, rank.clone()), name];
         infos.extend([Info::new(keys::EVENT_NON_DEFAULT, true), Info::new(keys::EVENT_DO_NOT_CACHE, !is_kept)]);
         infos.extend(place);
-        self.spread(Status::READY_FOR_DEBUG, DataRange::SESSION, &infos);
+        self.spread(&nobody(), Status::READY_FOR_DEBUG, DataRange::SESSION, &infos);
     }
 
     /// Every tool hears something of the launcher, those that come later as well.
     pub fn tell_tools(&self, status: Status, more: Option<Info>) {
         let infos: Vec<Info> = more.into_iter().chain([Info::new(keys::EVENT_NON_DEFAULT, true)]).collect();
-        self.spread(status, DataRange::SESSION, &infos);
+        self.spread(&nobody(), status, DataRange::SESSION, &infos);
     }
 
     /// Releases processes that wait for a debugger, all that a name names.
@@ -465,6 +470,10 @@ impl Pmix {
 
     /// Raises an event for these processes.
     fn event(&self, told: Vec<Proc>, status: Status, affected: &Proc, more: Vec<Info>) {
+        self.event_from(&nobody(), told, status, affected, more);
+    }
+
+    fn event_from(&self, source: &Proc, told: Vec<Proc>, status: Status, affected: &Proc, more: Vec<Info>) {
         let now = wall_clock::since_1970().as_secs();
         let mut info = vec![
             Info::new(keys::EVENT_AFFECTED_PROC, affected.clone()),
@@ -472,22 +481,18 @@ impl Pmix {
             Info::new(keys::EVENT_TIMESTAMP, Value::Time(now as i64)),
         ];
         info.extend(more);
-        self.spread(status, DataRange::CUSTOM, &info);
+        self.spread(source, status, DataRange::CUSTOM, &info);
     }
 
-    /// Raises an event of our own, which comes from no process (Standard, `pmix_notification_fn_t`), or from the job
-    /// whose end it tells. Servers carry no such event on.
-    fn spread(&self, status: Status, range: DataRange, info: &[Info]) {
-        let ended = info.find(keys::EVENT_AFFECTED_PROC).filter(|_| status == Status::EVENT_JOB_END);
-        let nobody = || Proc::new(Nspace::new("").expect("a legal name"), Rank::UNDEF);
-        let source = ended.and_then(|info| info.value.as_proc().cloned()).unwrap_or_else(nobody);
+    /// Raises an event of our own. Servers carry no such event on.
+    fn spread(&self, source: &Proc, status: Status, range: DataRange, info: &[Info]) {
         if let Some(hub) = &self.hub {
             let proxy = Info::new(keys::EVENT_PROXY, self.server.proc());
             let infos = [info, &[proxy]].concat();
             hub.tell_all(|| Call::Event { status, source: source.clone(), range, infos: infos.clone() });
         }
         // A server that has ended has nobody to tell.
-        let _ = self.server.notify_event(status, &source, range, info).then(|_| ());
+        let _ = self.server.notify_event(status, source, range, info).then(|_| ());
     }
 
     /// Forgets a job that is over, then removes its directories, and then calls `done`.

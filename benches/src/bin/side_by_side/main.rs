@@ -10,11 +10,20 @@ mod zero_copy;
 use std::fs;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use instanton_benches::machine;
 use instanton_benches::run::{Library, Programs};
 use instanton_benches::samples::Samples;
 use instanton_benches::units::Unit;
+
+/// A part that can be measured alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Stock servers with the plug-in.
+    Plugged,
+    /// Clients on the stock library, under a server on ours and under their own.
+    StockClients,
+}
 
 #[derive(Parser)]
 #[command(about = "Prints one table: this library beside the stock one")]
@@ -52,9 +61,9 @@ struct Options {
     /// Registers a million ranks with the stock library too, which takes it half a minute and gigabytes
     #[arg(long)]
     stock_million: bool,
-    /// Measures stock servers with the plug-in, and nothing else
-    #[arg(long)]
-    plugged: bool,
+    /// Measures this part, and nothing else
+    #[arg(long, value_name = "PART")]
+    only: Option<Part>,
     /// A tenth of the samples: to see whether everything runs, not what it costs
     #[arg(long)]
     quick: bool,
@@ -85,10 +94,10 @@ fn main() -> anyhow::Result<()> {
         mpich: options.mpich,
         divisor: if options.quick { 10 } else { 1 },
         stock_million: options.stock_million,
-        plugged: options.plugged,
+        only: options.only,
     };
     let measured = plan.measure();
-    let table = rows::table(&measured, plan.plugged);
+    let table = rows::table(&measured, plan.only);
     let (reached, targets) = table.reached();
     let notes = [
         format!("{}, {}; stock is {}.", machine::processor(), machine::kernel(), options.stock_name),
@@ -106,7 +115,7 @@ fn main() -> anyhow::Result<()> {
         let (notes, table) = (notes.join("\n"), table.markdown());
         fs::write(path, format!("{notes}\n\n{table}\n### Rows that miss their target\n\n{missed}"))?;
     }
-    if let Some(folder) = options.summary.filter(|_| !plan.plugged) {
+    if let Some(folder) = options.summary.filter(|_| plan.only.is_none()) {
         fs::write(folder.join("summary.md"), summary::lines(&measured))?;
         fs::write(folder.join("times.svg"), summary::picture(&measured)?)?;
     }

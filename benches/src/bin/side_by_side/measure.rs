@@ -8,7 +8,7 @@ use instanton_benches::run::{Library, Programs, RunError};
 use instanton_benches::samples::Samples;
 use instanton_benches::up::{Up, timed};
 
-use crate::{seen, zero_copy};
+use crate::{Part, seen, zero_copy};
 
 /// Everything a run needs.
 pub struct Plan {
@@ -25,8 +25,8 @@ pub struct Plan {
     /// Factor of all counts.
     pub divisor: u32,
     pub stock_million: bool,
-    /// Stock servers with the plug-in, and nothing else.
-    pub plugged: bool,
+    /// What is measured, where that is not everything.
+    pub only: Option<Part>,
 }
 
 /// The samples of each library, rows named `CONFIGURATION/WHAT`.
@@ -52,26 +52,30 @@ const PROGRAM: &str = "/bin/true";
 pub const STOCK_CLIENTS: [u32; 2] = [2, 32];
 
 impl Plan {
-    /// Runs everything. A program that fails is reported and left out.
+    /// Runs everything, or a part. A program that fails is reported and left out.
     pub fn measure(&self) -> Measured {
         let mut measured = Measured::default();
-        if self.plugged {
-            self.plugged(&mut measured);
-            return measured;
+        match self.only {
+            None => self.all(&mut measured),
+            Some(Part::Plugged) => self.plugged(&mut measured),
+            Some(Part::StockClients) => self.stock_clients(&mut measured),
         }
-        self.gets(&mut measured);
+        measured
+    }
+
+    fn all(&self, measured: &mut Measured) {
+        self.gets(measured);
         for clients in CLIENTS {
-            self.clients(&mut measured, clients);
+            self.clients(measured, clients);
         }
-        self.stock_clients(&mut measured);
-        self.registrations(&mut measured);
-        self.helpers(&mut measured);
-        self.launchers(&mut measured);
-        self.control(&mut measured);
+        self.stock_clients(measured);
+        self.registrations(measured);
+        self.helpers(measured);
+        self.launchers(measured);
+        self.control(measured);
         say(self.persistent(&mut measured.ours));
         say(self.seen(&mut measured.ours));
-        self.plugged(&mut measured);
-        measured
+        self.plugged(measured);
     }
 
     /// A stock server with the plug-in and clients of ours, and with stock clients; beside the stock library alone. For

@@ -4,6 +4,7 @@ use instanton_benches::samples::{Samples, Summary};
 use instanton_benches::table::{Row, Table, Target};
 use instanton_benches::units::Unit::{self, Memory, Time};
 
+use crate::Part;
 use crate::measure::{CLIENTS, MANY, MPICH, Measured, PLUGGED, STOCK_CLIENTS};
 use crate::seen::{LISTED, WATCHED};
 
@@ -81,25 +82,16 @@ impl Rows<'_> {
     }
 }
 
-/// All of it, or the rows of stock servers with the plug-in alone.
-pub fn table(measured: &Measured, plugged_alone: bool) -> Table {
+/// All of it, or the rows of a part.
+pub fn table(measured: &Measured, only: Option<Part>) -> Table {
+    let all: [fn(&mut Rows<'_>); 12] =
+        [gets, writes, starts, fences, stock_clients, registrations, helpers, launchers, mpich, control, seen, plugged];
     let mut rows = Rows { table: Table::default(), measured };
-    if plugged_alone {
-        plugged(&mut rows);
-        return rows.table;
+    match only {
+        None => all.into_iter().for_each(|part| part(&mut rows)),
+        Some(Part::Plugged) => plugged(&mut rows),
+        Some(Part::StockClients) => stock_clients(&mut rows),
     }
-    gets(&mut rows);
-    writes(&mut rows);
-    starts(&mut rows);
-    fences(&mut rows);
-    stock_clients(&mut rows);
-    registrations(&mut rows);
-    helpers(&mut rows);
-    launchers(&mut rows);
-    mpich(&mut rows);
-    control(&mut rows);
-    seen(&mut rows);
-    plugged(&mut rows);
     rows.table
 }
 

@@ -8,7 +8,7 @@ use std::slice;
 use launch::{Launch, dist, have, peer, target};
 
 /// Starts a tool in place of rank 0 that knows nothing of the rank's job, but where to look for servers.
-const AS_TOOL: &str = "unset LD_LIBRARY_PATH INSTANTON_SERVER PMIX_NAMESPACE PMIX_RANK PMIX_SERVER_URI41 PMIX_SERVER_URI3; exec \"$0\" \"$@\"";
+const AS_TOOL: &str = "unset LD_LIBRARY_PATH INSTANTON_SERVER PMIX_NAMESPACE PMIX_RANK PMIX_SERVER_URI41 PMIX_SERVER_URI3 PMIX_DSTORE_21_BASE_PATH; exec \"$0\" \"$@\"";
 
 #[test]
 fn they_see_the_jobs_and_processes_of_a_run() {
@@ -54,7 +54,7 @@ fn pps_lists_the_jobs_of_a_run() {
 }
 
 /// The same, with the name of a file that has the address, where nothing else leads to the server.
-const AT_ADDRESS: &str = "unset INSTANTON_SERVER PMIX_NAMESPACE PMIX_RANK PMIX_SERVER_URI41 PMIX_SERVER_URI3 PMIX_SERVER_TMPDIR \
+const AT_ADDRESS: &str = "unset INSTANTON_SERVER PMIX_NAMESPACE PMIX_RANK PMIX_SERVER_URI41 PMIX_SERVER_URI3 PMIX_SERVER_TMPDIR PMIX_DSTORE_21_BASE_PATH \
                           PMIX_SYSTEM_TMPDIR; ADDRESS=file:$TMPDIR/address; export LD_LIBRARY_PATH=$1 TMPDIR=/proc; exec \"$0\" uri $ADDRESS";
 
 #[test]

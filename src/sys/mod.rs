@@ -18,7 +18,7 @@ pub(crate) fn written(len: usize, write: impl FnOnce(&mut [std::mem::MaybeUninit
 }
 
 /// Returns the bytes of a mutex that processes share, as this machine's library makes it.
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64", target_env = "gnu"))]
 pub(crate) fn shared_mutex() -> [u8; size_of::<libc::pthread_mutex_t>()] {
     let mut mutex = [0u8; size_of::<libc::pthread_mutex_t>()];
     // SAFETY: all of it is plain memory, which the library writes, and which is as large as it says; nobody locks it.

@@ -146,6 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     fn a_mutex_is_as_this_machines_library_makes_it() {
         let places = 5;
         let locks = locks(places);

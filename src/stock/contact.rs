@@ -123,30 +123,11 @@ mod tests {
     use super::folder::prefix;
     use super::*;
     use crate::data::{Nspace, Rank};
-    use crate::sys::random;
+    use crate::sys::test_directory::TestDirectory;
 
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new() -> Self {
-            let name = format!("instanton-contacts-{:x}", u64::from_le_bytes(random::bytes().unwrap()));
-            let scratch = Scratch(std::env::temp_dir().join(name));
-            fs::create_dir(&scratch.0).unwrap();
-            scratch
-        }
-
-        fn entries(&self) -> Vec<PathBuf> {
-            fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect()
-        }
-
+    impl TestDirectory {
         fn system_file(&self) -> PathBuf {
             self.0.join(format!("pmix.sys.{}", String::from_utf8(host().unwrap()).unwrap()))
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
@@ -160,7 +141,7 @@ mod tests {
 
     #[test]
     fn files_are_their_users_alone_and_go_with_their_server() {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::new();
         let server = server("s@0");
         let contact = Contact { server: &server, uri: "s@0.0;tcp4://127.0.0.1:1", pid: 17, is_public: false };
         let written = contact.write(&scratch.0).unwrap();
@@ -184,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_a_dead_server_has_left_goes_and_a_link_is_not_followed() {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::new();
         let left = scratch.0.join(format!("{}0", prefix(DIRECTORY)));
         fs::create_dir(&left).unwrap();
         fs::write(left.join("pmix.host.tool.1"), "left").unwrap();
@@ -204,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_systems_place_is_taken_from_the_dead_alone() {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::new();
         let (server, path) = (server("s"), scratch.system_file());
         let contact = Contact { server: &server, uri: "u", pid: 1, is_public: false };
         fs::write(&path, "left").unwrap();

@@ -77,3 +77,5 @@ pub mod spawn;
 pub mod stopwatch;
 #[cfg(feature = "client")]
 pub mod table;
+#[cfg(all(test, feature = "server"))]
+pub(crate) mod test_directory;

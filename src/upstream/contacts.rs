@@ -238,30 +238,15 @@ mod tests {
 
     use super::*;
     use crate::data::Rank;
-    use crate::sys::random;
+    use crate::sys::test_directory::TestDirectory;
 
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new() -> Self {
-            let name = format!("instanton-stock-contacts-{:x}", u64::from_le_bytes(random::bytes().unwrap()));
-            let scratch = Scratch(std::env::temp_dir().join(name));
-            fs::create_dir(&scratch.0).unwrap();
-            scratch
-        }
-
+    impl TestDirectory {
         /// Writes a file, and the directories above it.
         fn write(&self, path: &str, text: &str) -> PathBuf {
             let path = self.0.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, text).unwrap();
             path
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
@@ -276,7 +261,7 @@ mod tests {
 
     #[test]
     fn every_server_below_is_found_once_and_nothing_else() {
-        let (scratch, host) = (Scratch::new(), host());
+        let (scratch, host) = (TestDirectory::new(), host());
         let text = |port| text("dvm", port, 17);
         for name in ["pmix.HOST.tool", "pmix.HOST.tool.17", "pmix.HOST.tool.dvm@0"] {
             scratch.write(&format!("prte.1/dvm.2/{}", name.replace("HOST", &host)), &text(1));
@@ -299,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_systems_server_has_a_place_of_its_own() {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::new();
         assert_eq!(of_system(&scratch.0), []);
         scratch.write(&format!("pmix.sys.{}", host()), &text("system", 9, 1));
         assert_eq!(of_system(&scratch.0)[0].pid, Some(1));
@@ -328,7 +313,7 @@ mod tests {
             eprintln!("SKIPPED what_others_own_is_left_aside: only root gives files away");
             return;
         }
-        let (scratch, host) = (Scratch::new(), host());
+        let (scratch, host) = (TestDirectory::new(), host());
         let foreign = Some(nix::unistd::Uid::from_raw(65534));
         let file = scratch.write(&format!("pmix.{host}.tool.1"), &text("a", 1, 1));
         nix::unistd::chown(&file, foreign, None).unwrap();
@@ -340,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_named_may_have_an_address_alone() {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::new();
         // As a launcher reports it.
         let named = scratch.write("uri", "prterun-vm-12083@0.0;tcp4://127.0.0.1:33211\nv5.0.11rc1\n");
         let found = read(&named).unwrap();

@@ -4,29 +4,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use super::*;
 use crate::data::Nspace;
 use crate::stock::testing::Job;
-use crate::sys::random;
-
-/// A directory for a server, which goes with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        let name = format!("instanton-dstore-{:x}", u64::from_le_bytes(random::bytes().unwrap()));
-        let scratch = Scratch(std::env::temp_dir().join(name));
-        fs::create_dir(&scratch.0).unwrap();
-        scratch
-    }
-
-    fn entries(&self) -> Vec<PathBuf> {
-        fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use crate::sys::test_directory::TestDirectory;
 
 fn make(tmpdir: &Path, nspace: &str, ranks: u32, uid: u32) -> Option<Box<dyn JobFiles>> {
     let nspace = Nspace::new(nspace).unwrap();
@@ -42,7 +20,7 @@ fn path_of(files: &dyn JobFiles) -> PathBuf {
 fn files_are_their_users_alone_in_a_directory_that_is_not() {
     let own = geteuid().as_raw();
     for uid in [own, 65534] {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::new();
         let Some(files) = make(&scratch.0, "job@1", 2, uid) else {
             assert!(own != 0 && uid != own, "there is room");
             continue;
@@ -67,7 +45,7 @@ fn files_are_their_users_alone_in_a_directory_that_is_not() {
 
 #[test]
 fn what_cannot_be_had_is_not_offered() {
-    let (scratch, own) = (Scratch::new(), geteuid().as_raw());
+    let (scratch, own) = (TestDirectory::new(), geteuid().as_raw());
     assert!(make(&scratch.0, "a/b", 2, own).is_none() && make(&scratch.0, "job", MOST_RANKS + 1, own).is_none());
     assert!(make(&scratch.0, &"n".repeat(MAX_NSPACE + 1), 2, own).is_none());
     assert!(make(&scratch.0.join("nowhere"), "job", 2, own).is_none());
@@ -76,7 +54,7 @@ fn what_cannot_be_had_is_not_offered() {
 
 #[test]
 fn a_file_that_lies_there_already_is_not_taken() {
-    let (scratch, own) = (Scratch::new(), geteuid().as_raw());
+    let (scratch, own) = (TestDirectory::new(), geteuid().as_raw());
     let mut files = make(&scratch.0, "job", 2, own).unwrap();
     let elsewhere = scratch.0.join("elsewhere");
     fs::write(&elsewhere, "kept").unwrap();
@@ -88,7 +66,7 @@ fn a_file_that_lies_there_already_is_not_taken() {
 
 #[test]
 fn values_have_one_encoding_and_their_bytes_are_the_jobs() {
-    let (scratch, own) = (Scratch::new(), geteuid().as_raw());
+    let (scratch, own) = (TestDirectory::new(), geteuid().as_raw());
     let mut files = make(&scratch.0, "job", 2, own).unwrap();
     let (account, job) = (Account::of_job("job", 64 << 20), Job::new(1, 2));
     assert_eq!(files.begin(Form::Plain, &*job, &account), Ok(true));
@@ -101,7 +79,7 @@ fn values_have_one_encoding_and_their_bytes_are_the_jobs() {
 
 #[test]
 fn what_a_dead_server_has_left_goes_with_the_first_job_of_the_next() {
-    let (scratch, own) = (Scratch::new(), geteuid().as_raw());
+    let (scratch, own) = (TestDirectory::new(), geteuid().as_raw());
     let left = scratch.0.join(format!("{}0", folder::prefix(DIRECTORY)));
     fs::create_dir(&left).unwrap();
     fs::write(left.join("smlockseg-job"), "left").unwrap();
@@ -111,7 +89,7 @@ fn what_a_dead_server_has_left_goes_with_the_first_job_of_the_next() {
 
 #[test]
 fn the_first_job_of_a_server_with_a_directory_to_itself_has_its_files_there() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::new();
     fs::write(scratch.0.join("file"), "kept").unwrap();
     let (maker, uid) = (Maker::new(&scratch.0, true), geteuid().as_raw());
     let make =

@@ -30,6 +30,7 @@ mod connection;
 mod debug;
 mod error;
 mod events;
+mod facts;
 mod fence;
 mod fork;
 pub(crate) mod forward;

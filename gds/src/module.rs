@@ -370,26 +370,18 @@ unsafe extern "C" fn exchanged(first: Object, second: Object, tracker: Object) -
             let read = match host.layout.exchange {
                 Exchange::ByPlace { participants, .. } => match proof::namespace(host, first as usize) {
                     Ok(found) if found != nspace => continue,
-                    Ok(_) => proof::are_all_of(&nspace, tracker as usize, participants),
-                    Err(error) => Err(error),
-                }
-                .and_then(|()| proof::bytes(host, second as usize))
-                .map(|bytes| exchange::by_place(&bytes)),
+                    named => named
+                        .and_then(|_| proof::are_all_of(&nspace, tracker as usize, participants))
+                        .and_then(|()| proof::bytes(host, second as usize))
+                        .map(|bytes| exchange::by_place(&bytes)),
+                },
                 Exchange::ByName => proof::bytes(host, first as usize)
                     .map(|bytes| exchange::by_name(&bytes, &nspace, |part| host.decompressed(part))),
             };
-            let found = match read {
-                Ok(Ok(found)) => Some(found),
-                Ok(Err(error)) => {
-                    trace!("what other nodes have posted of {nspace} is not read: {error}");
-                    None
-                }
-                Err(error) => {
-                    trace!("what other nodes have posted of {nspace} is not read: {error}");
-                    None
-                }
-            };
-            keeper.exchange(&nspace, found);
+            let found =
+                read.map_err(|error| error.to_string()).and_then(|read| read.map_err(|error| error.to_string()));
+            let found = found.inspect_err(|error| trace!("what others have posted of {nspace} is not read: {error}"));
+            keeper.exchange(&nspace, found.ok());
         }
     });
     match HOST.get().and_then(|(host, _)| host.functions.store_modex) {

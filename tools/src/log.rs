@@ -10,7 +10,7 @@ use instanton::data::{Info, InfoList, Proc, Status, Value, keys};
 use instanton::internal::message::lines::{LineFormat, Origin};
 use instanton::server::{Accepted, Answer, Completion};
 
-use crate::output::{OutputSender, Written};
+use crate::output::{OutputSender, Pieces, Written};
 
 /// Socket of the system's log.
 const SOCKET: &str = "/dev/log";
@@ -87,8 +87,8 @@ fn log_for(
     let mut result = Err(Status::ERR_NOT_SUPPORTED);
     for (at, item) in data.iter().enumerate() {
         let logged = match item.key.as_str().unwrap_or_default() {
-            keys::LOG_STDOUT => write(request, &outputs[0], (source, "stdout"), (data, at), directives),
-            keys::LOG_STDERR => write(request, &outputs[1], (source, "stderr"), (data, at), directives),
+            keys::LOG_STDOUT => write((request, client), &outputs[0], (source, "stdout"), (data, at), directives),
+            keys::LOG_STDERR => write((request, client), &outputs[1], (source, "stderr"), (data, at), directives),
             // There is no other machine whose log could be meant.
             keys::LOG_SYSLOG | keys::LOG_LOCAL_SYSLOG | keys::LOG_GLOBAL_SYSLOG => {
                 text(item).and_then(|text| to_system(client, priority, text))
@@ -112,26 +112,37 @@ fn text(item: &Info) -> Result<&[u8], Status> {
 
 /// Has the text of one of the items written, in the form that is wanted: the thread that writes it gives it that.
 fn write(
-    request: &Written,
+    (request, client): (&Written, &Proc),
     output: &OutputSender,
     (source, stream): (&Proc, &'static str),
     (data, at): (&Arc<Vec<Info>>, usize),
     directives: &[Info],
 ) -> Result<(), Status> {
     text(&data[at])?;
-    let (source, data, mut rest) = (source.clone(), data.clone(), 0);
-    let form = Form::read((&source, stream), directives);
-    let pieces = std::iter::from_fn(move || {
-        let text = text(&data[at]).unwrap_or_default().get(rest..).filter(|rest| !rest.is_empty())?;
-        let mut shown = Vec::new();
-        let taken = form.show((&source, stream), text, &mut shown);
-        rest += taken;
-        Some(shown)
-    });
-    output.write_pieces(pieces, Some(request.clone())).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
+    let form = Form::read((source, stream), directives);
+    let shown = Shown { form, source: source.clone(), stream, data: data.clone(), at, taken: 0 };
+    output.log(client, shown, request.clone()).map_err(|_| Status::ERR_OUT_OF_RESOURCE)
 }
 
-/// Bytes of a text from which on a piece ends with its line.
+/// Text of one of the items, on its way to where it is shown.
+struct Shown {
+    form: Form,
+    source: Proc,
+    stream: &'static str,
+    data: Arc<Vec<Info>>,
+    at: usize,
+    taken: usize,
+}
+
+impl Pieces for Shown {
+    fn show_next(&mut self, shown: &mut Vec<u8>) -> bool {
+        let text = text(&self.data[self.at]).unwrap_or_default();
+        self.taken += self.form.show((&self.source, self.stream), &text[self.taken..], shown);
+        self.taken < text.len()
+    }
+}
+
+/// Bytes that are shown from which on a piece ends with its line.
 const PIECE: usize = 64 << 10;
 
 /// Form in which a text is shown.
@@ -156,8 +167,8 @@ impl Form {
     /// Shows the first lines of a text, a piece of it; where it is XML, a line of many pieces becomes as many elements.
     /// Returns the number of bytes that they have.
     fn show(&self, (source, stream): (&Proc, &str), text: &[u8], shown: &mut Vec<u8>) -> usize {
-        let mut taken = 0;
-        while taken < PIECE.min(text.len()) {
+        let (mut taken, most) = (0, shown.len() + PIECE);
+        while taken < text.len() && shown.len() < most {
             let rest = &text[taken..];
             let most = if self.format.is_xml { rest.len().min(PIECE) } else { rest.len() };
             let end = rest[..most].iter().position(|byte| *byte == b'\n').map_or(most, |at| at + 1);
@@ -205,14 +216,13 @@ mod tests {
         let source = Proc::new(Nspace::new("job").unwrap(), Rank(3));
         let (of, directives) = ((&source, "stderr"), [Info::new(keys::LOG_XML_OUTPUT, true)]);
         for text in [vec![b'\n'; 10 * PIECE], vec![b'"'; 10 * PIECE]] {
-            let (form, mut at, mut pieces) = (Form::read(of, &directives), 0, 0);
+            let (form, mut at) = (Form::read(of, &directives), 0);
             while at < text.len() {
                 let mut shown = Vec::new();
                 at += form.show(of, &text[at..], &mut shown);
-                pieces += 1;
-                assert!(shown.len() < 100 * PIECE, "{} bytes", shown.len());
+                assert!(shown.len() < 8 * PIECE, "{} bytes", shown.len());
             }
-            assert_eq!((at, pieces), (text.len(), 10));
+            assert_eq!(at, text.len());
         }
     }
 

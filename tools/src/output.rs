@@ -7,8 +7,9 @@
 //! pipes are closed, and they are told by SIGPIPE as they would be without us.
 //!
 //! A thread is told through its [`OutputSender`] of ranks that are started later, of texts that are to appear between
-//! the lines, and of the end.
+//! the lines, and of the end. Logs of ranks have [turns](texts) there.
 mod source;
+mod texts;
 mod written;
 
 use std::fs::File;
@@ -17,19 +18,22 @@ use std::iter;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use instanton::data::Proc;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::time::{ClockId, clock_gettime};
 
 use source::{CHUNK, empty, give_out_longest};
 pub use source::{LineStyle, Source};
+pub use texts::Pieces;
+use texts::{Text, Texts};
 pub use written::Written;
 
-/// A prompt is shown when nothing more has come for so many milliseconds.
-const PROMPT: u8 = 50;
-/// Bytes of texts that are written at once.
-const WRITTEN_AT_ONCE: usize = 1 << 20;
+/// A prompt is shown when nothing more has come for so long.
+const PROMPT: Duration = Duration::from_millis(50);
 
 /// Our own output, as the ranks' lines reach it.
 pub struct Sink {
@@ -85,13 +89,12 @@ impl Sink {
     }
 }
 
-/// Pieces of a text, each made when those before it are on their way.
-type Pieces = Box<dyn Iterator<Item = Vec<u8>> + Send>;
-
 /// Message to a forwarding thread.
 enum Message {
     Source(Source),
-    Text(Pieces, Option<Written>),
+    Text(Vec<u8>),
+    /// A log of a process.
+    Log(Proc, Text),
     /// Nobody is left who could write.
     End,
 }
@@ -132,27 +135,24 @@ impl OutputSender {
     /// # Errors
     /// When nothing is written any more.
     pub fn write(&self, text: &[u8]) -> io::Result<()> {
-        self.write_pieces(iter::once(text.to_vec()), None)
+        self.try_to_tell(Message::Text(text.to_vec()))
     }
 
-    /// Writes a text that may belong to a request, in pieces that are made when it is written.
+    /// Writes what a process logs when it is its turn. The request is answered then.
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn write_pieces(
-        &self,
-        text: impl Iterator<Item = Vec<u8>> + Send + 'static,
-        request: Option<Written>,
-    ) -> io::Result<()> {
-        match self.tell(Message::Text(Box::new(text), request)) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::BrokenPipe.into()),
-        }
+    pub fn log(&self, by: &Proc, pieces: impl Pieces + 'static, request: Written) -> io::Result<()> {
+        self.try_to_tell(Message::Log(by.clone(), Text { pieces: Box::new(pieces), request }))
     }
 
     /// Has what is there read to its end, and no further: somebody else may hold the pipes for ever.
     pub fn end(&self) {
         let _ = self.tell(Message::End);
+    }
+
+    fn try_to_tell(&self, more: Message) -> io::Result<()> {
+        if self.tell(more) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
     /// Returns whether it is forwarded.
@@ -189,25 +189,26 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiv
     let (mut finishing, mut are_many) = (false, false);
     let mut chunk = vec![0; CHUNK];
     let mut lines = Vec::new();
-    let mut written = Vec::new();
-    while !sources.is_empty() || !finishing {
+    let mut texts = Texts::default();
+    let mut last_came = Instant::now();
+    while !sources.is_empty() || !finishing || !texts.is_empty() {
         are_many |= sources.len() > 1;
         let patient = !sink.shows_prompts && are_many;
-        let waits = match patient || sources.iter().all(|source| source.unfinished.is_empty()) {
+        let is_prompt = !patient && sources.iter().any(|source| !source.unfinished.is_empty());
+        let (now, prompt) = (Instant::now(), is_prompt.then(|| last_came + PROMPT));
+        let waits = match prompt.into_iter().chain(texts.next(now)).min() {
             _ if finishing => PollTimeout::ZERO,
-            true => PollTimeout::NONE,
-            false => PollTimeout::from(PROMPT),
+            None => PollTimeout::NONE,
+            Some(next) => until(next, now),
         };
         let ready = wait(&fed.woken, sources, waits)?;
-        let Some((&is_told, ready)) = ready.split_first().or(finishing.then_some((&false, &[][..]))) else {
-            for source in sources.iter_mut() {
-                source.give_out_unfinished(&mut lines);
-            }
-            sink.write(&lines)?;
-            empty(&mut lines);
-            continue;
-        };
-        let mut ready = ready.iter();
+        let now = Instant::now();
+        if !ready.is_empty() {
+            last_came = now;
+        } else if prompt.is_some_and(|prompt| prompt <= now) && !finishing {
+            sources.iter_mut().for_each(|source| source.give_out_unfinished(&mut lines));
+        }
+        let (is_told, mut ready) = (ready.first().is_some_and(|is_told| *is_told), ready.iter().skip(1));
         let more = if is_told { fed.take() } else { Vec::new() };
         finishing |= more.iter().any(|more| matches!(more, Message::End));
         sources.retain_mut(|source| {
@@ -236,25 +237,35 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiv
         for more in more {
             match more {
                 Message::Source(source) => sources.push(source),
-                Message::Text(text, request) => {
-                    for mut piece in text {
-                        lines.append(&mut piece);
-                        if lines.len() > WRITTEN_AT_ONCE {
-                            sink.write(&lines)?;
-                            empty(&mut lines);
-                            written.clear();
-                        }
-                    }
-                    written.extend(request);
-                }
+                Message::Text(text) => lines.extend(text),
+                Message::Log(by, text) => texts.add(by, text),
                 Message::End => {}
             }
         }
         sink.write(&lines)?;
         empty(&mut lines);
-        written.clear();
+        if texts.next(now).is_some_and(|next| next <= now || finishing) {
+            let before = thread_time();
+            let written = texts.turn(&mut lines);
+            sink.write(&lines)?;
+            empty(&mut lines);
+            drop(written);
+            texts.rest(thread_time().saturating_sub(before), Instant::now());
+        }
     }
     Ok(())
+}
+
+/// Time until then, in whole milliseconds, none of which ends before.
+fn until(then: Instant, now: Instant) -> PollTimeout {
+    let milliseconds = then.saturating_duration_since(now).as_micros().div_ceil(1000);
+    PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX)
+}
+
+/// Processor time that this thread has taken so far.
+fn thread_time() -> Duration {
+    // It fails for nobody who asks for itself.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// Makes reading and writing fail where they would wait.
@@ -290,6 +301,16 @@ mod tests {
     fn style(tag: &str) -> LineStyle {
         let source = Proc::new(Nspace::new("run@1").unwrap(), Rank(0));
         LineStyle { source, stream: "stdout", tag: tag.into(), format: LineFormat::default(), is_raw: false }
+    }
+
+    /// Text in one piece.
+    struct Whole(Vec<u8>);
+
+    impl Pieces for Whole {
+        fn show_next(&mut self, shown: &mut Vec<u8>) -> bool {
+            shown.append(&mut self.0);
+            false
+        }
     }
 
     /// Forwards what `script` writes into the pipes, one a source, and returns what came out.
@@ -432,7 +453,7 @@ mod tests {
         let (told, answers) = mpsc::channel();
         let request = Written::new(Completion::new(move |result| told.send(result).unwrap()));
         let text = vec![b'x'; 20 << 20];
-        feed.write_pieces(iter::once(text.clone()), Some(request)).unwrap();
+        feed.log(&style("").source, Whole(text.clone()), request).unwrap();
         feed.end();
         let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, &mut { fed }));
         reader.read_exact(&mut [0]).unwrap();

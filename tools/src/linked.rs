@@ -1,18 +1,30 @@
 //! Libraries that a program is linked with. The dynamic loader alone knows its own rules, so it is asked: it lists what
 //! it would load, and where it finds that. That takes milliseconds, so a program that asks for nothing but the C runtime
 //! by itself is spared the question.
+//!
+//! A program names its loader, and its environment where that looks, so the answer may never come or never end: beyond
+//! [some time](PATIENCE) or [some bytes](MOST) there is none.
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use instanton::internal::sys::birth;
+use instanton::internal::sys::{birth, process};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::elf::{self, Elf};
 
 /// The variable that tells the dynamic loader where to look.
 pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// Time that a loader has for its answer, and most bytes of that.
+const PATIENCE: Duration = Duration::from_secs(5);
+const MOST: u64 = 1 << 20;
 
 /// Libraries of the C and C++ runtime, of shells and of the system's tools: they lead to none of MPI, PMIx or PMI.
 const RUNTIME: [&str; 10] = [
@@ -102,14 +114,54 @@ impl Program {
             command.envs(self.library_path.as_ref().map(|path| (LIBRARY_PATH, path)));
             command.envs(preloaded.map(|name| ("LD_PRELOAD", name)));
             birth::die_with_this_thread(&mut command);
-            let listed = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-            listed.status.success().then_some(listed.stdout)
+            answer(command.stdin(Stdio::null()).stderr(Stdio::null()))
         };
         // That of glibc gives up at a library that it does not find, unless it is asked as ldd asks it. Others would run
         // the program then.
         let is_glibc = || loader.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-linux"));
         let listed = ask(false).or_else(|| is_glibc().then(|| ask(true))?)?;
         Some(listed.split(|byte| *byte == b'\n').filter_map(library).collect())
+    }
+}
+
+/// Runs a command, and returns what it prints where it succeeds in time.
+fn answer(command: &mut Command) -> Option<Vec<u8>> {
+    let until = Instant::now() + PATIENCE;
+    let mut child = command.stdout(Stdio::piped()).spawn().ok()?;
+    let printed = child.stdout.take().and_then(|pipe| printed(pipe, &child, until));
+    if printed.is_none() {
+        let _ = child.kill();
+    }
+    child.wait().ok()?.success().then_some(printed?)
+}
+
+/// Reads all that a child prints; nothing where that is too much, or it has not ended by then.
+fn printed(mut pipe: ChildStdout, child: &Child, until: Instant) -> Option<Vec<u8>> {
+    let mut printed = Vec::new();
+    let mut chunk = [0; 4096];
+    while wait_for(&pipe, until) {
+        match pipe.read(&mut chunk).ok()? {
+            0 => {
+                let end: OwnedFd = process::watch_child(child.id() as i32).ok()?;
+                return wait_for(&end, until).then_some(printed);
+            }
+            count if printed.len() as u64 + count as u64 <= MOST => printed.extend_from_slice(&chunk[..count]),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Waits until something can be read; false where that is not by then.
+fn wait_for(readable: &impl AsFd, until: Instant) -> bool {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let limit = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(readable.as_fd(), PollFlags::POLLIN)], limit) {
+            Ok(ready) => return ready > 0,
+            Err(Errno::EINTR) => {}
+            Err(_) => return false,
+        }
     }
 }
 
@@ -145,6 +197,21 @@ mod tests {
         }
         let of = |file: &str| Program::new(Path::new(file), Path::new("/"), &BTreeMap::new()).libraries();
         assert_eq!([of("/proc/self/maps"), of("/none")], [None, None]);
+    }
+
+    #[test]
+    fn a_loader_that_never_ends_or_prints_without_end_has_no_answer() {
+        let of = |script: &str| {
+            let alone = crate::COPIES.write();
+            let answered = answer(Command::new("/bin/sh").args(["-c", script]).stdin(Stdio::null()));
+            drop(alone);
+            answered
+        };
+        assert_eq!(of("echo yes"), Some(b"yes\n".to_vec()));
+        assert_eq!(of("echo no; exit 1"), None);
+        assert_eq!(of("exec yes"), None);
+        assert_eq!(of("exec sleep 1000"), None);
+        assert_eq!(of("echo begun; exec >&-; exec sleep 1000"), None);
     }
 
     /// Each program of the system that is spared the question would have been answered with nothing that counts.

@@ -1,6 +1,6 @@
 //! Spawn requests of ranks and tools: their jobs are launched beside those there are.
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use instanton::data::{Nspace, Proc, Rank, Status};
 use instanton::internal::sys::{exec_stop, process};
@@ -14,6 +14,9 @@ use crate::job::Placement;
 use crate::say::say;
 use crate::server::Pmix;
 use crate::spawn;
+
+/// Time from which on a request counts by the clock, and not by the processor time that it has taken.
+const LONG: Duration = Duration::from_secs(1);
 
 impl Running {
     /// Serves a spawn request, now or when its turn has come.
@@ -41,9 +44,11 @@ impl Running {
 
     /// Launches the job of a request, or answers why not.
     fn spawn_now(&mut self, mut request: spawn::Request, pmix: &Pmix) {
-        let begin = process::thread_time();
+        let (begin, since) = (process::thread_time(), Instant::now());
         let result = self.try_spawn(&mut request, pmix);
         let took = process::thread_time().saturating_sub(begin);
+        // One that has kept everybody waiting, as for the loader of its program, counts with that.
+        let took = Some(since.elapsed()).filter(|waited| *waited > LONG).unwrap_or(took);
         self.spawns.answered(self.jobs.ancestor(&request.parent), took, Instant::now());
         request.done.complete(result);
     }

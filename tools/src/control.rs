@@ -8,6 +8,10 @@ use instanton::server::{Completion, Infos};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+/// Bytes of a name that a request or a checkpoint is given: the launcher keeps the one for a while, and tells processes
+/// the other.
+const LONGEST_NAME: usize = 4096;
+
 /// Action upon processes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -68,13 +72,18 @@ impl Request {
     /// Reads the attributes of a call; no targets are the whole namespace of the asker.
     ///
     /// # Errors
-    /// `ERR_NOT_SUPPORTED` where they name nothing that is done here, `ERR_BAD_PARAM` for a signal that is none.
+    /// `ERR_NOT_SUPPORTED` where they name nothing that is done here, `ERR_BAD_PARAM` for a signal that is none and for a
+    /// name that is too long.
     pub fn read(
         requestor: &Proc,
         targets: &[Proc],
         directives: &[Info],
         done: Completion<Infos>,
     ) -> Result<Self, Status> {
+        let names = [keys::JOB_CTRL_ID, keys::JOB_CTRL_CHECKPOINT].map(|key| directives.find(key));
+        if names.into_iter().flatten().any(|name| name.value.size() > LONGEST_NAME) {
+            return Err(Status::ERR_BAD_PARAM);
+        }
         let action = match directives.find(keys::JOB_CTRL_CHECKPOINT) {
             Some(name) => checkpoint(name, directives)?,
             None => directives.iter().find_map(action).unwrap_or(Err(Status::ERR_NOT_SUPPORTED))?,
@@ -173,6 +182,10 @@ mod tests {
         let ckpt = || Info::new(keys::JOB_CTRL_CHECKPOINT, "c1");
         assert_eq!(read(&[ckpt()]), Err(Status::ERR_NOT_SUPPORTED), "nobody has said how");
         assert_eq!(read(&[ckpt(), set(keys::JOB_CTRL_CHECKPOINT_EVENT)]), Ok(Action::Checkpoint(ckpt())));
+        let long = "x".repeat(2 * LONGEST_NAME);
+        let named = |key| read(&[set(keys::JOB_CTRL_KILL), Info::new(key, long.as_str())]);
+        assert_eq!(named(keys::JOB_CTRL_ID), Err(Status::ERR_BAD_PARAM), "it would be kept");
+        assert_eq!(named(keys::JOB_CTRL_CHECKPOINT), Err(Status::ERR_BAD_PARAM), "it would be told");
         let by_signal = Info::new(keys::JOB_CTRL_CHECKPOINT_SIGNAL, 12);
         assert_eq!(read(&[by_signal, ckpt()]), Ok(Action::Signal(Signal::SIGUSR2)));
         let cancel = |name: Value| read(&[Info { value: name, ..Info::new(keys::JOB_CTRL_CANCEL, "") }]);

@@ -27,9 +27,16 @@ const MOST: usize = 65536;
 /// Most tokens of one process.
 const MOST_OF_ONE: usize = 64;
 
-/// The tokens that were given.
+/// Most threads that wait for munge's service at a time.
+const MOST_THREADS: usize = 16;
+
+/// The tokens that were given, and the threads that wait for munge's service.
 #[derive(Debug, Default)]
-pub struct Credentials(Mutex<Tokens>);
+pub struct Credentials {
+    tokens: Mutex<Tokens>,
+    /// Each thread has a clone.
+    threads: Arc<()>,
+}
 
 #[derive(Debug, Default)]
 struct Tokens {
@@ -51,7 +58,7 @@ impl Credentials {
             return Ok(Answer::Later);
         }
         let (tokens, proc, directives) = (self.clone(), proc.clone(), directives.to_vec());
-        in_a_thread(move || {
+        self.in_a_thread(move || {
             let made = munge::make().map(|made| (made, of_kind(MUNGE)));
             // Another kind will do, where one is named.
             let token = || tokens.make(&proc, &directives).map(|token| (token, of_kind(KIND)));
@@ -72,7 +79,7 @@ impl Credentials {
             return Ok(Answer::Later);
         }
         let credential = credential.to_vec();
-        in_a_thread(move || {
+        self.in_a_thread(move || {
             let owner = munge::judge(&credential).map_err(|_| Status::ERR_INVALID_CRED);
             let infos = |owner: munge::Owner| {
                 vec![
@@ -93,7 +100,7 @@ impl Credentials {
         check_kind(directives)?;
         let token = random::hex::<32>().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         let token = format!("{KIND}:{token}").into_bytes();
-        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let Tokens { owners, of } = &mut *tokens;
         if owners.len() >= MOST {
             return Err(Status::ERR_OUT_OF_RESOURCE);
@@ -115,7 +122,7 @@ impl Credentials {
     /// `ERR_INVALID_CRED` for one that was not made here, or whose process has ended; as [`make`](Self::make).
     fn judge(&self, token: &[u8], directives: &[Info]) -> Result<Vec<Info>, Status> {
         check_kind(directives)?;
-        let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = tokens.owners.get(token).ok_or(Status::ERR_INVALID_CRED)?;
         Ok(vec![
             Info::new(keys::USERID, getuid().as_raw()),
@@ -125,19 +132,30 @@ impl Credentials {
         ])
     }
 
+    /// Does what waits for munge's service.
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` where many wait for it, or there is no thread to be had.
+    fn in_a_thread(&self, work: impl FnOnce() + Send + 'static) -> Accepted {
+        let own = self.threads.clone();
+        if Arc::strong_count(&own) > MOST_THREADS + 1 {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        let started = start_thread("munge", move || {
+            work();
+            drop(own);
+        });
+        started.map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+        Ok(Answer::Later)
+    }
+
     /// The tokens of a process end with it.
     pub fn process_ended(&self, proc: &Proc) {
-        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         for token in tokens.of.remove(proc).unwrap_or_default() {
             tokens.owners.remove(&token);
         }
     }
-}
-
-/// Does what waits for munge's service.
-fn in_a_thread(work: impl FnOnce() + Send + 'static) -> Accepted {
-    start_thread("munge", work).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
-    Ok(Answer::Later)
 }
 
 /// The kinds that a caller takes, the best first; none where all will do.
@@ -162,6 +180,8 @@ fn check_kind(directives: &[Info]) -> Result<(), Status> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
     use instanton::data::{Nspace, Rank};
 
@@ -193,5 +213,21 @@ mod tests {
             credentials.make(&b, &[]).unwrap();
         }
         assert_eq!(whose(&of_b), Err(Status::ERR_INVALID_CRED), "it has given way to newer ones");
+    }
+
+    #[test]
+    fn so_many_threads_wait_for_munge_and_no_more() {
+        let credentials = Credentials::default();
+        let (held, let_go) = mpsc::channel::<()>();
+        let let_go = Arc::new(Mutex::new(let_go));
+        let wait = || {
+            let let_go = let_go.clone();
+            credentials.in_a_thread(move || _ = let_go.lock().unwrap_or_else(PoisonError::into_inner).recv())
+        };
+        for _ in 0..MOST_THREADS {
+            wait().unwrap();
+        }
+        assert_eq!(wait().unwrap_err(), Status::ERR_OUT_OF_RESOURCE);
+        drop(held);
     }
 }

@@ -1,5 +1,6 @@
 //! Events of a run: everything that happens to it, in one queue.
 use std::io;
+use std::time::Instant;
 
 use instanton::data::{Info, Proc};
 use instanton::server::Completion;
@@ -21,6 +22,26 @@ pub struct Abort {
     pub procs: Vec<Proc>,
     /// Answered when that is begun.
     pub done: Completion<()>,
+}
+
+/// Question of a rank or tool, which the launcher answers and which changes nothing for others.
+#[derive(Debug)]
+pub struct Question {
+    /// Process that asks.
+    pub by: Proc,
+    pub made: Instant,
+    pub what: Asked,
+}
+
+/// Subject of a question, and the way back.
+#[derive(Debug)]
+pub enum Asked {
+    /// Slots.
+    Allocation(allocation::Request),
+    /// What processes take of this machine.
+    Measure(monitor::Request),
+    /// How things are.
+    Query(query::Request),
 }
 
 /// Leave of a tool.
@@ -52,14 +73,10 @@ pub enum Event {
     Spawn(spawn::Request),
     /// A rank asks that something be done to processes.
     Control(control::Request),
-    /// A rank asks for an allocation.
-    Allocate(allocation::Request),
-    /// A rank asks what processes take of this machine.
-    Measure(monitor::Request),
+    /// A rank asks something.
+    Question(Question),
     /// A tool asks for the end of the jobs that it has started.
     AbortBy(Proc, Completion<()>),
-    /// A rank asks how things are.
-    Query(query::Request),
     /// Processes have connected.
     Connected(Vec<Proc>),
     /// Processes have disconnected.

@@ -13,7 +13,7 @@ use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, P
 use nix::unistd::Pid;
 
 use crate::credentials::Credentials;
-use crate::event::{Abort, Event, Leave};
+use crate::event::{Abort, Asked, Event, Leave, Question};
 use crate::job::SESSION;
 use crate::record::Record;
 use crate::say::say;
@@ -82,6 +82,9 @@ const OF_PULLS: [&str; 18] = [
     keys::TIMESTAMP_OUTPUT,
 ];
 
+/// Bytes of the message of an abort that are shown.
+const LONGEST_MESSAGE: usize = 4096;
+
 /// Refuses attributes that are required and not among those that are served.
 fn refuse_unserved(info: &[Info], served: &[&str]) -> Result<(), Status> {
     if info.iter().any(|info| info.is_unserved(served)) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
@@ -123,6 +126,11 @@ impl Launcher {
     /// All ranks of the first job.
     fn first_job(&self) -> Proc {
         Proc::new(self.first.clone(), Rank::WILDCARD)
+    }
+
+    /// Sends a question, which brings the way back with it.
+    fn question(&self, by: &Proc, what: Asked) -> Accepted {
+        self.ask(Event::Question(Question { by: by.clone(), made: Instant::now(), what }))
     }
 
     /// Sends an event that brings the way back with it.
@@ -170,7 +178,9 @@ impl Host for Launcher {
                 false => Event::Control(control::Request::end(others, done)),
             });
         }
-        let message = String::from_utf8_lossy(message.unwrap_or_default()).replace(char::is_control, " ");
+        let message = message.unwrap_or_default();
+        let message = &message[..message.len().min(LONGEST_MESSAGE)];
+        let message = String::from_utf8_lossy(message).replace(char::is_control, " ");
         let abort = Abort { by: proc.clone(), status, message: message.trim().to_owned(), procs: procs.to_vec(), done };
         self.ask(Event::Abort(abort))
     }
@@ -251,7 +261,7 @@ impl Host for Launcher {
     }
 
     fn query(&self, proc: &Proc, queries: &[Query], done: Completion<Infos>) -> Accepted {
-        self.ask(Event::Query(query::Request { asker: proc.clone(), queries: queries.to_vec(), done }))
+        self.question(proc, Asked::Query(query::Request { asker: proc.clone(), queries: queries.to_vec(), done }))
     }
 
     fn log(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
@@ -277,7 +287,7 @@ impl Host for Launcher {
 
     fn allocate(&self, client: &Proc, directive: u8, data: &[Info], done: Completion<Infos>) -> Accepted {
         let (owner, data) = (client.clone(), data.to_vec());
-        self.ask(Event::Allocate(allocation::Request { owner, directive, data, done }))
+        self.question(client, Asked::Allocation(allocation::Request { owner, directive, data, done }))
     }
 
     /// There is one session: that of the run, with all of its jobs.
@@ -296,7 +306,7 @@ impl Host for Launcher {
         directives: &[Info],
         done: Completion<Infos>,
     ) -> Accepted {
-        self.ask(Event::Measure(monitor::Request::read(requestor, monitor, directives, done)?))
+        self.question(requestor, Asked::Measure(monitor::Request::read(requestor, monitor, directives, done)?))
     }
 
     fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {

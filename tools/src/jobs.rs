@@ -9,6 +9,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use instanton::data::{Nspace, Proc, Rank, Status};
@@ -424,21 +425,19 @@ impl Jobs {
         theirs.map(|live| Proc::new(live.job.nspace.clone(), Rank::WILDCARD)).collect()
     }
 
-    /// The processes that run among those named; none at all when a name is nobody's.
+    /// The processes that run among those named, each once; none at all when a name is nobody's.
     pub fn named(&self, procs: &[Proc]) -> Option<Vec<Pid>> {
-        let mut found = Vec::new();
-        for proc in procs {
+        let mut found = BTreeSet::new();
+        for proc in procs.iter().collect::<BTreeSet<_>>() {
             let live = self.live.get(&self.number(&proc.nspace)?)?;
-            if proc.rank.is_process() && proc.rank.0 >= live.job.size() {
-                return None;
-            }
-            let named = live.ranks.iter().zip(0..).filter(|(_, rank)| {
-                // All ranks are on this node.
-                !proc.rank.is_process() || proc.rank == Rank(*rank)
-            });
-            found.extend(named.filter(|(process, _)| process.end.is_none()).filter_map(|(process, _)| process.pid));
+            // All ranks are on this node.
+            let named = match proc.rank.is_process() {
+                true => slice::from_ref(live.ranks.get(proc.rank.0 as usize)?),
+                false => &live.ranks[..],
+            };
+            found.extend(named.iter().filter(|process| process.end.is_none()).filter_map(|process| process.pid));
         }
-        Some(found)
+        Some(found.into_iter().collect())
     }
 
     /// The processes that run on a node.

@@ -14,6 +14,7 @@ mod hanging;
 mod pace;
 mod placing;
 mod plan;
+mod questions;
 mod running;
 mod spawning;
 mod stage;

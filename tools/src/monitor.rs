@@ -3,7 +3,9 @@
 //!
 //! The value of the monitor may be an array of attributes; then only those are told. Looks that are repeated
 //! (`PMIX_MONITOR_RESOURCE_RATE`) are not made.
-use instanton::data::{DataArray, Info, InfoList, Proc, Rank, Status, keys};
+use std::collections::BTreeSet;
+
+use instanton::data::{DataArray, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use instanton::server::{Completion, Infos};
 use nix::unistd::Pid;
 
@@ -67,11 +69,16 @@ impl Request {
         self.done.complete(answer.map(|infos| (Status::SUCCESS, infos)));
     }
 
+    /// Looks at each process once, however often it is named.
     fn processes(&self, jobs: &Jobs) -> Result<Vec<Info>, Status> {
         let mut infos = Vec::new();
-        for target in &self.targets {
-            let live = jobs.number(&target.nspace).and_then(|number| jobs.get(number)).ok_or(Status::ERR_NOT_FOUND)?;
-            for process in live.table().filter(|process| target.matches(&process.proc) && process.pid > 0) {
+        let targets: BTreeSet<&Proc> = self.targets.iter().collect();
+        let of: BTreeSet<&Nspace> = targets.iter().map(|target| &target.nspace).collect();
+        for nspace in of {
+            let live = jobs.number(nspace).and_then(|number| jobs.get(number)).ok_or(Status::ERR_NOT_FOUND)?;
+            let is_whole = targets.contains(&Proc::new(nspace.clone(), Rank::WILDCARD));
+            let is_meant = |proc: &Proc| is_whole || targets.contains(proc);
+            for process in live.table().filter(|process| process.pid > 0 && is_meant(&process.proc)) {
                 let usage = usage::of_process(&process.proc, Pid::from_raw(process.pid));
                 infos.extend(usage.map(|usage| self.told(keys::PROC_RESOURCE_USAGE, usage)));
             }
@@ -85,5 +92,37 @@ impl Request {
         let is_wanted = |info: &Info| self.wanted.iter().any(|wanted| wanted.key == info.key);
         usage.retain(|info| self.wanted.is_empty() || names.iter().any(|key| info.key == *key) || is_wanted(info));
         Info::new(key, DataArray::of_info(usage))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton::launch::AppSpec;
+
+    use super::*;
+    use crate::job::Job;
+    use crate::session::Session;
+    use crate::ties::Tells;
+
+    #[test]
+    fn a_process_is_looked_at_once_however_often_it_is_named() {
+        let spec = AppSpec { ranks: 2, program: "p".into(), ..AppSpec::default() };
+        let mut jobs = Jobs::default();
+        jobs.add(Job::new(vec![spec], 1, Session::named("/tmp/x".into()), 1).unwrap(), Tells::default());
+        let nspace = jobs.first().nspace.clone();
+        for rank in 0..2 {
+            jobs.started(1, rank, Pid::this());
+        }
+        let looks = |targets: Vec<Proc>| {
+            let request = Request { kind: Kind::Processes, targets, wanted: Vec::new(), done: Completion::new(|_| ()) };
+            request.processes(&jobs).map(|infos| infos.len())
+        };
+        let [first, all, none, other] =
+            [Rank(0), Rank::WILDCARD, Rank(2), Rank(0)].map(|rank| Proc::new(nspace.clone(), rank));
+        assert_eq!(looks(vec![first.clone(); 3]), Ok(1));
+        assert_eq!(looks(vec![all.clone(), first, all]), Ok(2));
+        assert_eq!(looks(vec![none]), Err(Status::ERR_NOT_FOUND));
+        let other = Proc::new(Nspace::new("other").unwrap(), other.rank);
+        assert_eq!(looks(vec![other]), Err(Status::ERR_NOT_FOUND));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Its requests go to the [`Launcher`], its host. On simulated nodes other than this one the same is done by the
 //! servers of the [hub](crate::nodes::hub).
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -462,7 +463,7 @@ impl Pmix {
     }
 
     /// Tells processes that they are to write a checkpoint.
-    pub fn checkpoint(&self, targets: Vec<Proc>, name: Info) {
+    pub fn checkpoint(&self, targets: BTreeSet<Proc>, name: &Info) {
         for target in &targets {
             self.raise(vec![target.clone()], Status::JCTRL_CHECKPOINT, target, vec![name.clone()]);
         }

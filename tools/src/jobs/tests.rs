@@ -38,6 +38,13 @@ fn processes_are_found_by_name() {
 }
 
 #[test]
+fn who_is_named_again_is_meant_once() {
+    let jobs = jobs();
+    let named = [jobs.first().proc(1), all_of(&jobs, 1), jobs.first().proc(1), all_of(&jobs, 2), all_of(&jobs, 2)];
+    assert_eq!(jobs.named(&named), Some([10, 11, 20].map(Pid::from_raw).to_vec()));
+}
+
+#[test]
 fn a_chain_of_spawns_has_one_ancestor() {
     let mut jobs = jobs();
     let (own, spawned) = (jobs.first().proc(0), jobs.get(2).unwrap().job.proc(0));

@@ -102,6 +102,7 @@ impl Running {
         pmix.gone(tool);
         self.allocations.process_ended(tool);
         self.spawns_for_nobody(tool);
+        self.questions_of_nobody(tool);
         self.streams.inputs.ended(tool);
         self.starter_gone(tool, pmix);
         if leave == Leave::None {

@@ -68,6 +68,7 @@ impl Running {
         pmix.gone(&ended.proc);
         self.allocations.process_ended(&ended.proc);
         self.spawns_for_nobody(&ended.proc);
+        self.questions_of_nobody(&ended.proc);
         self.streams.inputs.ended(&ended.proc);
         self.starter_gone(&ended.proc, pmix);
         let mut goes_on = false;

@@ -23,13 +23,13 @@ use super::caller::Caller;
 use super::debugging::ENDING as ENDS_RANKS;
 use super::explain;
 use super::hang::Hang;
-use super::pace::Pace;
+use super::pace::{Pace, Rests};
 use super::stage::{GRACE, LINGER, ROUND, Stage};
 use super::start::Starter;
 use crate::allocation::Allocations;
 use crate::args::Run;
 use crate::control::{Action, Condemned, Origin};
-use crate::event::Event;
+use crate::event::{Event, Question};
 use crate::job::{Job, StreamOptions};
 use crate::jobs::{Jobs, Restart};
 use crate::library::Libraries;
@@ -63,11 +63,13 @@ pub(super) struct Running {
     pub(super) limits: Vec<(Instant, u32)>,
     /// Spawn requests that wait for their turn.
     pub(super) spawns: Pace<spawn::Request>,
+    /// Questions that do.
+    pub(super) questions: Pace<Question>,
     /// Time at which the stage is over by itself.
     next: Option<Instant>,
     /// The user's limit, and when it is reached.
     limit: Option<Duration>,
-    until: Option<Instant>,
+    pub(super) until: Option<Instant>,
     /// Number of times that the user has asked for the end.
     pub(super) insisted: u32,
     /// Number of outputs that are not through yet.
@@ -136,7 +138,8 @@ impl Running {
             asked: HashSet::new(),
             condemned: VecDeque::new(),
             limits: Vec::new(),
-            spawns: Pace::default(),
+            spawns: Pace::new(Rests::OF_SPAWNS),
+            questions: Pace::new(Rests::OF_QUESTIONS),
             next: until,
             limit,
             until,
@@ -289,7 +292,9 @@ impl Running {
         signal(&pids, Signal::SIGTERM);
         // For a process that is stopped and would not get it.
         signal(&pids, Signal::SIGCONT);
-        self.condemned.push_back(Condemned { at: Instant::now() + GRACE, pids, origin });
+        if !pids.is_empty() {
+            self.condemned.push_back(Condemned { at: Instant::now() + GRACE, pids, origin });
+        }
     }
 
     /// Acts on what happens until nothing more can.
@@ -311,6 +316,7 @@ impl Running {
                 callers,
                 self.parting,
                 self.spawns.next(),
+                self.questions.next(),
             ];
             let event = match times.into_iter().flatten().min() {
                 None => happening.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -329,7 +335,7 @@ impl Running {
                 Ok(Event::Control(control::Request { targets, action: Action::Checkpoint(name), done, .. })) => {
                     let targets = targets.unwrap_or_default();
                     let known = self.jobs.named(&targets).is_some();
-                    known.then(|| pmix.checkpoint(targets, name));
+                    known.then(|| pmix.checkpoint(targets.into_iter().collect(), &name));
                     done.complete(if known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) });
                 }
                 Ok(Event::Finalized(proc)) => self.finalized(&proc, pmix),
@@ -367,13 +373,8 @@ impl Running {
             Event::Disconnected(procs) => self.jobs.disconnect(&procs),
             Event::Control(request) => self.control(request),
             Event::AbortBy(tool, done) => self.control(control::Request::end(self.jobs.started_by(&tool), done)),
-            Event::Query(request) => request.answer(&self.jobs, &self.allocations, self.until),
-            Event::Measure(request) => request.answer(&self.jobs),
+            Event::Question(question) => self.question(question),
             Event::Released(named) => self.let_go(named.as_deref()),
-            Event::Allocate(request) => {
-                let free = u64::from(self.jobs.free_slots());
-                self.allocations.answer(request, &self.jobs.first().nodes[0], free);
-            }
             // Nobody was left for a moment, and then a job was started.
             Event::Childless if self.jobs.anybody_runs() => self.watch_again(),
             Event::Childless => (self.has_children, self.is_waiting) = (false, true),
@@ -485,6 +486,7 @@ impl Running {
         pmix.expire(now);
         self.restart(now, pmix);
         self.spawn_what_is_due(now, pmix);
+        self.answer_what_is_due(now);
         self.explain_what_is_due(now, pmix);
         while self.condemned.front().is_some_and(|condemned| condemned.at <= now) {
             let Some(condemned) = self.condemned.pop_front() else { break };

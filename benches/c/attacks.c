@@ -11,6 +11,7 @@
  * programs one after the other, and "clones1.25" has sixty processes that burn so much together.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -607,6 +608,86 @@ static pmix_status_t request(const char *kind)
     if (IS("connects"))  {
         info[0] = of_number(PMIX_TIMEOUT, 1);
         return PMIx_Connect_nb(with_victim, 2, info, 1, done, NULL);
+    }
+    /* What processes take of the machine, of the same ones again and again. */
+    if (IS("measures")) {
+        static pmix_proc_t *all;
+        enum { NAMED = 100000 };
+        if (all == NULL) {
+            all = malloc(NAMED * sizeof *all);
+            for (unsigned at = 0; at < NAMED; at++)
+                PMIX_LOAD_PROCID(&all[at], me.nspace, PMIX_RANK_WILDCARD);
+        }
+        pmix_data_array_t named = {.type = PMIX_PROC, .size = next % 2 ? NAMED : 8000, .array = all};
+        pmix_info_t monitor = of_truth(PMIX_MONITOR_PROC_RESOURCE_USAGE);
+        PMIX_LOAD_KEY(info[0].key, PMIX_MONITOR_TARGET_PROCS);
+        info[0].flags = 0;
+        info[0].value = (pmix_value_t){.type = PMIX_DATA_ARRAY, .data.darray = &named};
+        return PMIx_Process_monitor_nb(&monitor, PMIX_SUCCESS, info, 1, told, NULL);
+    }
+    if (IS("looks")) {
+        pmix_info_t monitor = of_truth(PMIX_MONITOR_PROC_RESOURCE_USAGE);
+        return PMIx_Process_monitor_nb(&monitor, PMIX_SUCCESS, NULL, 0, told, NULL);
+    }
+    if (IS("usages")) {
+        static pmix_query_t all[4000];
+        char *one[2] = {PMIX_QUERY_MEMORY_USAGE, NULL};
+        info[0] = of_text(PMIX_NSPACE, me.nspace);
+        for (unsigned at = 0; at < 4000; at++)
+            all[at] = (pmix_query_t){.keys = one, .qualifiers = info, .nqual = 1};
+        return PMIx_Query_info_nb(all, 4000, told, NULL);
+    }
+    /* Nobody listens, and each is told of each. */
+    if (IS("checkpoints")) {
+        static pmix_proc_t all[8000];
+        for (unsigned at = 0; at < 8000; at++)
+            all[at] = me;
+        info[0] = of_text(PMIX_JOB_CTRL_CHECKPOINT, text(1 << 20));
+        info[1] = of_truth(PMIX_JOB_CTRL_CHECKPOINT_EVENT);
+        return PMIx_Job_control_nb(all, 8000, info, 2, told, NULL);
+    }
+    /* Ends that are asked for under long names, of a process that takes no notice. */
+    if (IS("named-ends")) {
+        if (next == 1)
+            signal(SIGTERM, SIG_IGN);
+        info[0] = of_truth(PMIX_JOB_CTRL_TERMINATE);
+        info[1] = of_text(PMIX_JOB_CTRL_ID, text(8 << 20));
+        PMIx_Job_control(&me, 1, info, 2, NULL, NULL);
+        if (next % 64 == 0) {
+            info[0] = of_text(PMIX_JOB_CTRL_CANCEL, NULL);
+            PMIx_Job_control(&me, 1, info, 1, NULL, NULL);
+        }
+        return PMIX_ERROR;
+    }
+    if (IS("aborts")) {
+        pmix_proc_t nobody;
+        PMIX_LOAD_PROCID(&nobody, me.nspace, 4000);
+        PMIx_Abort(1, text(30 << 20), &nobody, 1);
+        return PMIX_ERROR;
+    }
+    /* Each of many keys with each of many qualifiers. */
+    if (IS("qualified-queries")) {
+        static pmix_info_t many[8000];
+        static char words[8000][16];
+        pmix_query_t query = {0};
+        for (int at = 0; at < 8000; at++) {
+            many[at] = of_number("unknown", at);
+            snprintf(words[at], 16, "pmix.k%d", at);
+            names[at] = words[at];
+        }
+        names[8000] = NULL;
+        query = (pmix_query_t){.keys = names, .qualifiers = many, .nqual = 8000};
+        return PMIx_Query_info_nb(&query, 1, told, NULL);
+    }
+    /* Reports of who waits and of the server's load, thousands at a time. */
+    if (IS("reports")) {
+        static pmix_query_t all[4000];
+        static char *one[] = {"instanton.waiting", NULL}, *other[] = {"instanton.load", NULL};
+        if (next < 5000)
+            return PMIx_Get_nb(&pair[next % 2], name, NULL, 0, got, NULL);
+        for (unsigned at = 0; at < 4000; at++)
+            all[at] = (pmix_query_t){.keys = at % 2 ? one : other};
+        return PMIx_Query_info_nb(all, 4000, told, NULL);
     }
     if (IS("allocations")) {
         info[0] = of_number(PMIX_ALLOC_NUM_NODES, 1);

@@ -26,6 +26,12 @@ pub fn is_about_sets(key: &Text) -> bool {
     SETS.iter().any(|known| known.as_bytes() == key.as_bytes())
 }
 
+/// Returns the number of answers to a query that are looks at all processes, or at the system.
+pub fn reports(query: &Query) -> usize {
+    let reports = [WAITING, LOAD, keys::QUERY_AVAIL_SERVERS, keys::QUERY_ATTRIBUTE_SUPPORT];
+    reports.iter().filter(|report| query.keys.iter().any(|key| key.as_bytes() == report.as_bytes())).count()
+}
+
 /// Qualifiers that are looked at here, or that a host of the Standard's looks at.
 const QUALIFIERS: [&str; 30] = [
     keys::PROCID,

@@ -23,6 +23,10 @@ use known::{Known, Subject, is_about_sets, is_foreign};
 
 /// Most keys that one call asks for: they are gone through in one step.
 const MAX_KEYS: usize = 8192;
+/// Most times that the keys of one call have a qualifier, each counted for each key of its query.
+const MAX_QUALIFIED: usize = 8 * MAX_KEYS;
+/// Most reports of the server in one call: each is a look at all that there is.
+const MAX_REPORTS: usize = 16;
 /// Most bytes of the answers to one call.
 const MAX_BYTES: usize = 64 << 20;
 /// Most bytes of them that are the host's answers to keys that a query repeats: they are copied in one step.
@@ -94,6 +98,12 @@ impl Queries {
         }
         if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MAX_KEYS {
             trace!("{asker} asks for more than {MAX_KEYS} keys at a time");
+            return cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
+        }
+        let qualified = queries.iter().map(|query| query.keys.len().saturating_mul(query.qualifiers.len()));
+        let reports = queries.iter().map(known::reports).sum::<usize>();
+        if qualified.fold(0, usize::saturating_add) > MAX_QUALIFIED || reports > MAX_REPORTS {
+            trace!("{asker} asks for {reports} reports at a time, or for keys with too many qualifiers");
             return cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         for mut query in queries {
@@ -492,6 +502,23 @@ mod tests {
         let mut bench = Bench::new();
         bench.ask(&[&vec!["k"; 100]]);
         bench.answer(Ok((Status::SUCCESS, vec![Info::new("k", "x".repeat(MAX_COPIED / 50).as_str())])));
+        assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
+    }
+
+    #[test]
+    fn what_would_take_long_in_one_step_is_refused() {
+        let reports = |count: usize| {
+            let mut bench = Bench::new();
+            bench.ask(&vec![&[keys::QUERY_AVAIL_SERVERS, keys::QUERY_AVAIL_SERVERS][..]; count]);
+            bench.reply()
+        };
+        // Whether there are servers on this machine or not.
+        assert_ne!(reports(MAX_REPORTS), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
+        assert_eq!(reports(MAX_REPORTS + 1), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
+        let names: Vec<String> = (0..1000).map(|at| format!("k{at}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut bench = Bench::new();
+        bench.ask_with(&[&names], &vec![Info::new("qualifier", true); MAX_QUALIFIED / 1000 + 1]);
         assert_eq!(bench.reply(), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
     }
 

@@ -1,6 +1,6 @@
 //! Bounds of requests: each list, and the attributes of a collective, are gone through in one step of the control
 //! thread.
-use crate::data::{Info, Proc};
+use crate::data::{DataArray, Info, Proc};
 use crate::message::{Forward, GroupCall, Request};
 use crate::server::jobs::Jobs;
 
@@ -57,8 +57,42 @@ pub fn is_too_long(jobs: &Jobs, request: &Request) -> bool {
         }
         Request::Forward(Forward::Log { data, directives }) => (nobody, data.len().max(directives.len())),
         Request::Forward(Forward::Push { targets, directives, .. }) => (&targets[..], directives.len()),
+        Request::Forward(Forward::Monitor { monitor, directives, .. }) => {
+            let in_arrays = directives.iter().map(elements).max().unwrap_or(0);
+            return directives.len().max(elements(monitor)) > MAX_LISTED || is_too_many(jobs, in_arrays);
+        }
         // Others have bounds of their own, or go to the host as they are.
         _ => (nobody, 0),
     };
-    listed > MAX_LISTED || procs.len() > FEW && procs.len() > 2 * jobs.ranks()
+    listed > MAX_LISTED || is_too_many(jobs, procs.len())
+}
+
+/// Returns whether nobody needs to name so many processes.
+fn is_too_many(jobs: &Jobs, procs: usize) -> bool {
+    procs > FEW && procs > 2 * jobs.ranks()
+}
+
+/// Elements of an attribute that is an array.
+fn elements(info: &Info) -> usize {
+    info.value.as_array().map_or(0, DataArray::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Status, Value, keys};
+    use crate::server::ctx::testing::proc;
+
+    #[test]
+    fn what_a_monitor_names_in_arrays_is_bounded() {
+        let look = |processes: usize, wanted: usize| {
+            let named = Value::DataArray(DataArray::of(vec![proc("job", 0); processes]));
+            let wanted = Value::DataArray(DataArray::of_info(vec![Info::new("k", true); wanted]));
+            let monitor = Info::new(keys::MONITOR_PROC_RESOURCE_USAGE, wanted);
+            let directives = vec![Info::new(keys::MONITOR_TARGET_PROCS, named)];
+            let request = Request::Forward(Forward::Monitor { monitor, error: Status::SUCCESS, directives });
+            is_too_long(&Jobs::default(), &request)
+        };
+        assert_eq!([look(FEW, 1), look(FEW + 1, 1), look(1, MAX_LISTED + 1)], [false, true, true]);
+    }
 }

@@ -48,6 +48,31 @@ fn all_ranks_are_told_what_they_are_without_it() {
 }
 
 #[test]
+fn nodes_with_it_and_without_take_part_in_one_job() {
+    let test = "nodes_with_it_and_without_take_part_in_one_job";
+    let programs = ["survey", "dmodex", "collected"].map(|program| peer(&format!("pmix/{program}")));
+    let [survey, dmodex, collected] = &programs;
+    let Some(cluster) = Cluster::take(test, Library::Stock, &programs) else { return };
+    let expected = cluster.run(six_by_srun(survey)).expect(0);
+    drop(cluster);
+    let needed = [&programs[..], &[plugin()]].concat();
+    let Some(cluster) = Cluster::take(test, Library::PluggedOnTwo, &needed) else { return };
+    let lib = dist().join("lib");
+    for command in [six_by_srun(survey), six_bringing(&lib, survey)] {
+        let outcome = cluster.run(&command).expect(0);
+        assert_eq!(in_time(&outcome), in_time(&expected), "{command:?}");
+    }
+    for command in [six_by_srun(dmodex), six_bringing(&lib, dmodex)] {
+        let outcome = cluster.run(&command).expect(0);
+        assert_eq!(outcome.stdout, "direct modex of 6: right\n", "{command:?}");
+    }
+    // Two ranks on each node: those beside segments find what the others have posted, whatever the others have.
+    let outcome = cluster.run(of_nobody(&cluster, &[], "", collected, &[]));
+    assert_eq!(outcome.stdout.matches("of 8 collected: right").count(), 4, "{outcome:#?}");
+    cluster.expect_clean();
+}
+
+#[test]
 fn a_get_of_any_users_rank_makes_no_system_call() {
     let (test, program) = ("a_get_of_any_users_rank_makes_no_system_call", peer("pmix/quiet_gets"));
     if !have(test, &["/usr/bin/strace".into()]) {

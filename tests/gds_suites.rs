@@ -84,7 +84,8 @@ impl Suite {
             Stock => String::new(),
         };
         let launcher = Launch::alone(self.loader()).args(["--library-path", &self.path(), "--argv0", "prterun"]);
-        let launcher = launcher.args([self.root.join("usr/bin/prterun")]).args(["--map-by", ":OVERSUBSCRIBE"]);
+        // In turn, where there are several nodes: otherwise some releases fill the first.
+        let launcher = launcher.args([self.root.join("usr/bin/prterun")]).args(["--map-by", "node:OVERSUBSCRIBE"]);
         let rank = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/launch/rank");
         let launch = launcher.args(["-n", &ranks.to_string()]).args([rank]).stock_library();
         let launch = launch.env("PRTE_ALLOW_RUN_AS_ROOT", "1").env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -100,20 +101,25 @@ impl Suite {
         self.ranks(ranks, library, program).env("PMIX_MCA_mca_base_component_path", both)
     }
 
-    /// A launch, on two nodes beside that of the launcher, two ranks on each.
-    fn on_nodes(&self, launch: Launch) -> Launch {
+    /// A launch, on two nodes beside that of the launcher, two ranks on each; some of them lack the plug-in.
+    fn on_nodes(&self, launch: Launch, lacking: &[&'static str]) -> Launch {
         let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/launch/nodes");
-        let both = [dist().join("lib/instanton"), self.libraries.join("pmix2/lib/pmix")];
-        let both = std::env::join_paths(both).expect("a colon in no name");
+        let plugin = dist().join("lib/instanton");
+        let both = std::env::join_paths([&plugin, &self.libraries.join("pmix2/lib/pmix")]).expect("a colon in no name");
         let by_ssh = ["--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent"].map(OsString::from);
         let by_ssh = by_ssh.into_iter().chain([nodes.clone().into(), "--host".into(), "one:2,two:2".into()]);
         // Behind the loader's own arguments and the launcher.
         let launch = launch.insert(5, by_ssh).through(nodes);
         let launch = launch.env("INSTANTON_TEST_DAEMON", self.root.join("usr/bin/prted"));
         let launch = launch.env("INSTANTON_TEST_DAEMON_LIBRARIES", self.path());
-        launch.env("INSTANTON_TEST_COMPONENTS", both)
+        let launch = launch.env("INSTANTON_TEST_COMPONENTS", both);
+        lacking.iter().fold(launch, |launch, node| launch.env(node, &plugin))
     }
 }
+
+/// What says of a node that it lacks something.
+const ONE: &str = "INSTANTON_TEST_ONE_LACKS";
+const TWO: &str = "INSTANTON_TEST_TWO_LACKS";
 
 /// The lines of the output that mean something. The launcher ends what ranks log with a NUL, wherever that comes among
 /// their lines, and takes the size of a node from nowhere.
@@ -179,10 +185,35 @@ fn what_other_nodes_post_is_at_hand_after_a_fence() {
             if library == Stock && !suite.answers_stock_ranks() {
                 continue;
             }
-            let launch = suite.on_nodes(suite.plugged(4, library, "pmix/collected"));
+            let launch = suite.on_nodes(suite.plugged(4, library, "pmix/collected"), &[]);
             let outcome = launch.run().expect(0);
             assert_eq!(outcome.stdout.matches("of 4 collected: right").count(), 4, "{library:?}: {outcome:#?}");
         }
+    }
+}
+
+#[test]
+fn nodes_with_it_and_without_take_part_in_one_job() {
+    let test = "nodes_with_it_and_without_take_part_in_one_job";
+    if !nix::unistd::geteuid().is_root() {
+        return skipped(test, "not root");
+    }
+    for suite in Suite::all(test, &["pmix/survey", "pmix/collected", "pmix/dmodex"]) {
+        for library in [Stock, Ours] {
+            let plugged = |program| suite.on_nodes(suite.plugged(4, library, program), &[TWO]);
+            let without = suite.on_nodes(suite.ranks(4, library, "pmix/survey"), &[ONE, TWO]).run().expect(0);
+            let with = plugged("pmix/survey").run().expect(0);
+            let [mut with, mut without] = [&with, &without].map(lines);
+            assert!(with.len() > 5, "{with:#?}");
+            // Stock servers before 7.0 keep the first of another node's values.
+            [&mut with, &mut without].into_iter().for_each(|lines| lines.retain(|line| !is_posted_anew(line)));
+            assert_eq!(with, without, "{library:?}");
+            let outcome = plugged("pmix/dmodex").run().expect(0);
+            assert_eq!(outcome.stdout, "direct modex of 4: right\n", "{library:?}");
+        }
+        // By the two ranks on the node that has segments; the others would have to ask.
+        let outcome = suite.on_nodes(suite.plugged(4, Ours, "pmix/collected"), &[TWO]).run();
+        assert_eq!(outcome.stdout.matches("of 4 collected: right").count(), 2, "{outcome:#?}");
     }
 }
 

@@ -42,6 +42,8 @@ pub enum Library {
     Stock,
     /// The stock one, with the plug-in of `dist/lib/instanton` beside its own.
     Plugged,
+    /// The same on two nodes, `node0` and `node2`; the others have what is Debian's.
+    PluggedOnTwo,
 }
 
 impl Library {
@@ -50,6 +52,7 @@ impl Library {
             Library::Ours => dist().join("lib/libpmix.so.2"),
             Library::Stock => "stock".into(),
             Library::Plugged => plugin(),
+            Library::PluggedOnTwo => format!("{}:node0:node2", plugin().display()).into(),
         }
     }
 }
@@ -143,7 +146,7 @@ impl Cluster {
     /// The cluster, or a line that tells why this test is skipped. It starts with the first test that wants it.
     pub fn take(test: &str, library: Library, needed: &[PathBuf]) -> Option<Cluster> {
         static TURN: Mutex<()> = Mutex::new(());
-        static CLUSTERS: [OnceLock<Result<Running, String>>; 3] = [const { OnceLock::new() }; 3];
+        static CLUSTERS: [OnceLock<Result<Running, String>>; 4] = [const { OnceLock::new() }; 4];
         if !launch::have(test, needed) {
             return None;
         }

@@ -29,7 +29,7 @@ typedef struct instanton_guard_t instanton_guard_t;
 #define INSTANTON_ERR_WOULD_BLOCK (-15)
 /* Bytes that are not what they should be. */
 #define INSTANTON_ERR_UNPACK_FAILURE (-20)
-/* The writer refuses, or what is there belongs to somebody who is not trusted. */
+/* The writer refuses, or what is there belongs to somebody who is not trusted, or not said to be. */
 #define INSTANTON_ERR_NO_PERMISSIONS (-23)
 /* The time is over. */
 #define INSTANTON_ERR_TIMEOUT (-24)
@@ -259,9 +259,10 @@ int instanton_job_stats(instanton_job_t *job, instanton_stats_t *stats);
 /* Takes a name for the job, for readers that have no way to this process, or come when it is dead; nothing
  * of the job may have been published before. The name is the path of a directory, which is made in one
  * that is there (/dev/shm, or one that other containers have too). From the first publish on the segments
- * are files in it, instead of anonymous memory. What a dead writer of the same user has left there is
- * removed; INSTANTON_ERR_RESOURCE_BUSY when the writer lives. instanton_job_free removes it all. Thread:
- * one thread at a time for each job. */
+ * are files in it, instead of anonymous memory, which cannot be sealed: readers by address or descriptors
+ * have to say trust_owner as well. What a dead writer of the same user has left there is removed;
+ * INSTANTON_ERR_RESOURCE_BUSY when the writer lives. instanton_job_free removes it all. Thread: one thread
+ * at a time for each job. */
 int instanton_job_link(instanton_job_t *job, const char *path, int readers);
 
 /* Gives the segments that a reader with that `have` (instanton_view_have; NULL for a new one) lacks, as
@@ -296,8 +297,9 @@ int instanton_job_descriptor(instanton_job_t *job, int *descriptor);
  * one thread at a time for each job. */
 int instanton_job_serve(instanton_job_t *job);
 
-/* Ends a job. What readers have mapped stays there for them. Not in a forked child, which has no job: it
- * leaves the pointer alone. Thread: when no other thread uses the job. */
+/* Ends a job. What readers have mapped stays there for them; the rest is INSTANTON_ERR_LOST_CONNECTION.
+ * Not in a forked child, which has no job: it leaves the pointer alone. Thread: when no other thread uses
+ * the job. */
 void instanton_job_free(instanton_job_t *job);
 
 /* Opens the store at the address of the spec, or at that of the environment; it asks for what is added

@@ -345,6 +345,9 @@ export! {
         if job.writer.is_some() || job.claim.is_some() {
             return Err(bad("a job takes a name once, before anything of it is published"));
         }
+        if path.parent().is_some_and(|above| !above.as_os_str().is_empty() && !above.exists()) {
+            return Err(bad(format_args!("there is nothing that {} could be made in", path.display())));
+        }
         job.claim = Some(Claim::new(path, readers).map_err(named)?);
         Ok(())
     }

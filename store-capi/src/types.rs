@@ -18,6 +18,9 @@ pub const BYTES: u16 = 3;
 pub const ARCHIVE: u16 = 4;
 pub const PMIX_VALUE: u16 = 5;
 
+/// Most bytes of a value: what a process posts at once has no more.
+const LARGEST: usize = u32::MAX as usize;
+
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident, $bytes:literal { $($field:ident: $ty:ty = $at:literal),* $(,)? })*) => {$(
         $(#[$doc])*
@@ -157,7 +160,11 @@ pub unsafe fn key_bytes<'a>(pointer: *const c_char) -> Result<&'a [u8], Code> {
 /// As [`text`].
 pub unsafe fn key(pointer: *const c_char) -> Result<Key, Code> {
     // SAFETY: as promised by the caller.
-    Key::new(unsafe { key_bytes(pointer) }?).map_err(bad)
+    let name = unsafe { key_bytes(pointer) }?;
+    if name.is_empty() {
+        return Err(bad("the key is empty"));
+    }
+    Key::new(name).map_err(bad)
 }
 
 /// An array of plain things.
@@ -168,6 +175,10 @@ pub unsafe fn array<'a, T>(pointer: *const T, n: usize, name: &str) -> Result<&'
     match (pointer.is_null(), n) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(bad(format_args!("{name} is NULL, and there are {n} of them"))),
+        // More than any memory has.
+        (false, _) if n > isize::MAX as usize / size_of::<T>().max(1) => {
+            Err(bad(format_args!("there are not {n} of {name}")))
+        }
         // SAFETY: as promised by the caller.
         (false, _) => Ok(unsafe { slice::from_raw_parts(pointer, n) }),
     }
@@ -218,6 +229,10 @@ impl instanton_value_t {
         is_whole::<Self>(self.size, "instanton_value_t")?;
         let ty = DataType(self.ty);
         let bytes = self.bytes.cast::<u8>();
+        let is_endless = self.form == TEXT && self.length == usize::MAX;
+        if [TEXT, BYTES].contains(&self.form) && !bytes.is_null() && !is_endless && self.length > LARGEST {
+            return Err(bad(format_args!("a value of {} bytes; {LARGEST} are allowed", self.length)));
+        }
         match self.form {
             SCALAR => Ok(Datum::Scalar(ty, self.bits)),
             TEXT if ty != DataType::STRING => Err(bad(format_args!("a text of type {ty}"))),

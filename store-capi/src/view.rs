@@ -10,7 +10,8 @@ use instanton::data::{DataType, Rank, Status};
 use instanton::handover::{LinkError, OpenError, RemoteMiss, RemoteReader, VARIABLE, Waited};
 use instanton::store::named::{NameError, Owner};
 use instanton::store::{
-    AttachError, Directives, Guard, Have, JobReader, MappedSegment, Miss, PinError, Question, RawValue, ReaderPage,
+    AttachError, Directives, Guard, Have, JobReader, MapError, MappedSegment, Miss, PinError, Question, RawValue,
+    ReaderPage,
 };
 use libc::{c_char, c_int, c_void};
 
@@ -115,20 +116,27 @@ fn owner(user: u32) -> Owner {
 }
 
 fn link(error: LinkError) -> Code {
-    if let LinkError::Named(error) = error {
-        return named(error);
+    match error {
+        // A writer that ends takes its files away.
+        LinkError::Named(NameError::System { path, error }) if error.kind() == ErrorKind::NotFound => {
+            let reason = format_args!("the writer is gone, and {} with it", path.display());
+            fail(Status::ERR_LOST_CONNECTION, reason)
+        }
+        LinkError::Named(error) => named(error),
+        LinkError::Refused => fail(Status::ERR_NO_PERMISSIONS, error),
+        LinkError::NoRoom => fail(Status::ERR_OUT_OF_RESOURCE, error),
+        LinkError::Attach(error) => attached(error),
+        _ => fail(Status::ERR_LOST_CONNECTION, error),
     }
-    let status = match &error {
-        LinkError::Refused => Status::ERR_NO_PERMISSIONS,
-        LinkError::NoRoom => Status::ERR_OUT_OF_RESOURCE,
-        LinkError::Attach(_) => Status::ERROR,
-        _ => Status::ERR_LOST_CONNECTION,
-    };
-    fail(status, error)
 }
 
 fn attached(error: AttachError) -> Code {
-    fail(Status::ERROR, error)
+    match error {
+        AttachError::Map(MapError::Unsealed { .. }) => {
+            fail(Status::ERR_NO_PERMISSIONS, "a segment is not sealed, and its owner is not said to be trusted")
+        }
+        error => fail(Status::ERROR, error),
+    }
 }
 
 /// Copies what `read` shows, or where that cannot be copied as it lies, what `get` takes apart.

@@ -84,7 +84,13 @@ static void refused(instanton_job_t *job)
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_put(job, 0, INSTANTON_SCOPE_GLOBAL, "k", &value));
     value.form = 77;
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_put(job, 0, INSTANTON_SCOPE_GLOBAL, "k", &value));
+    /* Lengths that no memory has, and that none of it may be asked for. */
+    for (size_t length = SIZE_MAX; length > UINT32_MAX; length /= 2) {
+        value = bytes("x", length);
+        CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_put(job, 0, INSTANTON_SCOPE_GLOBAL, "k", &value));
+    }
     value = number(PMIX_UINT32, 1);
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_put(job, 0, INSTANTON_SCOPE_GLOBAL, "", &value));
     instanton_entry_t post = entry("k", value);
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_post(job, 4711, &post, 1));
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_info(job, 9, 0, "k", &value));

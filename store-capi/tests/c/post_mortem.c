@@ -83,6 +83,37 @@ static void cut(const char *path, const char *name)
     CHECK(NULL != strstr(instanton_store_message(), name));
 }
 
+/* A job with a name that ends: readers keep what they have mapped, and the rest is gone with the writer. */
+static void freed(const char *path)
+{
+    instanton_job_t *job = job_on("alpha", 4);
+    instanton_view_spec_t spec = INSTANTON_VIEW_SPEC_INIT;
+    instanton_view_t *view = NULL;
+    char *large = calloc(1, LARGE);
+    instanton_entry_t entries[] = { entry("card", words("of rank 1")), entry("large", bytes(large, LARGE)) };
+    pmix_value_t *value = NULL;
+    int descriptors[4];
+
+    DONE(instanton_job_link(job, path, INSTANTON_READERS_USER));
+    DONE(instanton_job_publish(job));
+    DONE(instanton_job_post(job, 1, entries, 1));
+    DONE(instanton_job_export(job, NULL, 0, descriptors, 4, &spec.ndescriptors));
+    spec.descriptors = descriptors;
+    CHECK(INSTANTON_ERR_NO_PERMISSIONS == instanton_view_import(&spec, &view));
+    spec.trust_owner = 1;
+    DONE(instanton_view_import(&spec, &view));
+    instanton_view_free(view);
+    for (size_t i = 0; i < spec.ndescriptors; i++) {
+        close(descriptors[i]);
+    }
+    DONE(instanton_view_map(path, INSTANTON_OWNER_SELF, &view));
+    DONE(instanton_job_post(job, 1, entries + 1, 1));
+    instanton_job_free(job);
+    CHECK(INSTANTON_ERR_LOST_CONNECTION == instanton_view_get(view, 1, "large", &value));
+    instanton_view_free(view);
+    free(large);
+}
+
 int main(int argc, char **argv)
 {
     char folder[] = "/dev/shm/instanton-post-mortem-XXXXXX", path[64], link[64], byte;
@@ -160,6 +191,10 @@ int main(int argc, char **argv)
     DONE(instanton_job_link(second, path, INSTANTON_READERS_ALL));
     DONE(instanton_job_publish(second));
     CHECK(INSTANTON_ERR_RESOURCE_BUSY == instanton_view_post_mortem(path, INSTANTON_OWNER_SELF, &view));
+    instanton_job_free(second);
+    freed(path);
+    second = job_on("alpha", 4);
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_link(second, "no/such/folder", INSTANTON_READERS_USER));
     instanton_job_free(second);
     CHECK(0 == unlink(link) && 0 == rmdir(folder));
     puts("ok");

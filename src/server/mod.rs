@@ -102,6 +102,7 @@ pub use config::{ServerConfig, ServerError, ToolSupport, parse_memory};
 use ctx::event::Event;
 pub use doors::Uri;
 pub use fork_environment::{EnvSink, ForkEnvironment};
+pub use groups::{GroupNews, group_news, member_failed};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
 use iof::stream::Piece;
 use mailbox::Mailbox;

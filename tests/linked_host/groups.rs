@@ -399,6 +399,39 @@ fn who_leads_alone_hears_of_the_dead_and_nobody_does_where_coming_is_optional() 
 }
 
 #[test]
+fn a_leader_on_another_node_alone_hears_of_the_dead() {
+    let cluster = Cluster::new(3);
+    let job = cluster.job("job", &[0, 0, 1, 2]);
+    let (clients, all) = ([0, 2, 3].map(|rank| client(&job, rank)), procs(&job, 4));
+    let rank = death::Victim::start(&cluster.server(0), &job.proc(1), "stay");
+    let codes = [Status::GROUP_MEMBER_FAILED, Status::GROUP_LEADER_SELECTED];
+    let heard = clients.each_ref().map(|client| handle(client, &codes, vec![]));
+    let (lead, notify) = (set(keys::GROUP_LEADER), set(keys::GROUP_NOTIFY_TERMINATION));
+    // The leader comes before, or behind the others.
+    let comes = |name: &'static str| {
+        let (all, lead, notify) = (&all, &lead, &notify);
+        move |at: usize, client: &Client| {
+            let info = if at == 1 { vec![notify.clone(), lead.clone()] } else { vec![notify.clone()] };
+            let call = construct(client, name, all, &info);
+            assert!(client.group_leave(&id("x"), &[]).wait().is_err(), "the server has taken the call in");
+            call
+        }
+    };
+    let (first, last) = (comes("first"), comes("last"));
+    let calls = [(1, &first), (0, &first), (0, &last), (1, &last)].map(|(at, comes)| comes(at, &clients[at]));
+    cluster.world.wait_for(&format!("event {} of {} from node 1", Status::GROUP_LEADER_SELECTED, job.proc(2)));
+    rank.kill();
+    for _ in 0..2 {
+        assert_eq!(heard[1].recv().unwrap(), (Status::GROUP_MEMBER_FAILED, Some(job.proc(1))));
+    }
+    let calls = calls.into_iter().chain([first(2, &clients[2]), last(2, &clients[2])]);
+    assert_eq!(calls.map(made).collect::<Vec<_>>(), vec![(PARTIAL, vec![0, 2, 3]); 6]);
+    let ends = clients.iter().map(|client| fence(client, &Proc::new(id("last"), Rank::WILDCARD), &[]));
+    assert!(ends.collect::<Vec<_>>().into_iter().all(|call| call.end() == Ok(())));
+    assert!(heard.iter().all(|heard| heard.try_recv().is_err()));
+}
+
+#[test]
 fn a_fence_and_a_group_of_the_same_processes_are_made_beside_each_other() {
     for nodes in [1, 2] {
         let cluster = Cluster::new(nodes);

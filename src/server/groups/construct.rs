@@ -14,6 +14,7 @@ mod arrival;
 
 use std::collections::BTreeMap;
 
+use super::MAX_OPEN;
 use super::bringing::{self, Bringing, Place};
 use super::election::Election;
 use super::floor::Floor;
@@ -63,6 +64,8 @@ pub struct Constructs {
     /// Data for the host that threads prepare.
     bringing: BTreeMap<TrackerId, Place>,
     sharing: BTreeMap<TrackerId, Shared>,
+    /// Processes of other nodes that have declared themselves leaders of groups which nobody here has come to yet.
+    leaders: BTreeMap<Nspace, Proc>,
 }
 
 impl Constructs {
@@ -355,11 +358,31 @@ impl Constructs {
         }
     }
 
-    /// Another server's election is over: its group has this leader.
-    pub fn follow(&mut self, floor: &Floor<'_>, group: &Nspace, leader: &Proc) {
+    /// Another server says who leads a group in place of one that is dead; nobody may, from now on or until then.
+    pub fn follow(&mut self, floor: &Floor<'_>, group: &Nspace, leader: Option<&Proc>) {
+        self.leaders.remove(group);
         for id in trackers_of(floor, group) {
-            self.parts.get_mut(&id).into_iter().for_each(|part| part.leader = Some(leader.clone()));
+            self.parts.get_mut(&id).into_iter().for_each(|part| part.leader = leader.cloned());
         }
+    }
+
+    /// A process of another node has declared itself the leader of a construct, which nobody here may have come to.
+    pub fn declared(&mut self, floor: &Floor<'_>, group: &Nspace, leader: &Proc) {
+        let mut is_known = false;
+        for id in trackers_of(floor, group) {
+            if let Some(part) = self.parts.get_mut(&id) {
+                part.leader.get_or_insert_with(|| leader.clone());
+                is_known = true;
+            }
+        }
+        if !is_known && self.leaders.len() < MAX_OPEN {
+            self.leaders.insert(group.clone(), leader.clone());
+        }
+    }
+
+    /// A namespace is deregistered, and leads nothing any more.
+    pub fn job_over(&mut self, nspace: &Nspace) {
+        self.leaders.retain(|_, leader| leader.nspace != *nspace);
     }
 
     /// Another server has asked these processes about one that is `dead`; one of them may want to lead in its place.

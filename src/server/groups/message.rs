@@ -14,6 +14,7 @@
 //! | `GROUP_LEADER_FAILED` | `LeaderFailed` | the dead leader's server | everybody: an election is called |
 //! | `GROUP_LEADER_SELECTED`, with [`POLLED`] | `Polled` | every other server | the dead leader or member, and so its server |
 //! | `GROUP_LEADER_SELECTED` | `LeaderSelected` | the dead leader's server | everybody |
+//! | `GROUP_LEADER_SELECTED`, with [`DECLARED`] | `Declared` | the server of who leads a construct | the other servers |
 //! | `GROUP_LEFT` | `Left` | a member | the others |
 use crate::data::{DataRange, Info, InfoList, Nspace, Proc, Status, Value, keys};
 use crate::message::{array_of, id_of};
@@ -24,6 +25,10 @@ const POLLED: &str = "instanton.group.polled";
 
 /// Attribute of the event that names a leader (array of PROC): the processes it waits for, among those in the group.
 const AWAITED: &str = "instanton.group.awaited";
+
+/// Attribute of an event (BOOL): its source has declared itself the leader of a group that all make together. It is for
+/// servers, which know then whom to tell of a lost member; nobody else hears of it.
+const DECLARED: &str = "instanton.group.declared";
 
 /// Answer to an invitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +86,8 @@ pub enum Message {
     LeaderSelected(Option<Proc>, Option<Handover>),
     /// The processes that another server speaks for, and which of them would lead.
     Polled(Vec<Proc>, Option<Proc>),
+    /// The process leads a group under construction from its beginning.
+    Declared,
 }
 
 impl Message {
@@ -95,7 +102,7 @@ impl Message {
             Message::MemberFailed => Status::GROUP_MEMBER_FAILED,
             Message::GuestLost => Status::PROC_TERMINATED,
             Message::LeaderFailed => Status::GROUP_LEADER_FAILED,
-            Message::LeaderSelected(..) | Message::Polled(..) => Status::GROUP_LEADER_SELECTED,
+            Message::LeaderSelected(..) | Message::Polled(..) | Message::Declared => Status::GROUP_LEADER_SELECTED,
         }
     }
 
@@ -110,6 +117,12 @@ impl Message {
             | Message::MemberFailed
             | Message::GuestLost
             | Message::LeaderFailed => vec![affected(source)],
+            Message::Declared => vec![
+                Info::new(DECLARED, true),
+                Info::new(keys::GROUP_LEADER, true),
+                affected(source),
+                Info::new(keys::EVENT_DO_NOT_CACHE, true),
+            ],
             Message::Complete(Membership { members, context, notify }) => {
                 let context = context.map(|context| Info::new(keys::GROUP_CONTEXT_ID, Value::Size(context)));
                 let notify = notify.then(|| Info::new(keys::GROUP_NOTIFY_TERMINATION, true));
@@ -160,6 +173,7 @@ impl Message {
             Status::GROUP_LEFT => Message::Left,
             Status::GROUP_MEMBER_FAILED => Message::MemberFailed,
             Status::GROUP_LEADER_FAILED => Message::LeaderFailed,
+            Status::GROUP_LEADER_SELECTED if info.is_set(DECLARED) => Message::Declared,
             Status::GROUP_LEADER_SELECTED => {
                 let affected = info.find(keys::EVENT_AFFECTED_PROC).and_then(|info| info.value.as_proc());
                 let leader = affected.filter(|_| info.is_set(keys::GROUP_LEADER)).cloned();
@@ -176,6 +190,48 @@ impl Message {
         };
         Some((group, message))
     }
+}
+
+/// Returns whether an event is for servers alone.
+pub fn is_between_servers(event: &Event) -> bool {
+    event.info.is_set(DECLARED)
+}
+
+/// The words of servers about a group under construction that a host has to hear where it gathers groups itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupNews {
+    /// The group has this leader from now on, or none.
+    Led(Option<Proc>),
+    /// Processes have decided about the death of others, those of one server at a time.
+    Decided {
+        /// The dead.
+        dead: Vec<Proc>,
+        /// The processes that have decided.
+        by: Vec<Proc>,
+    },
+}
+
+/// Reads an event that servers have raised about a group under construction; nothing where it is none.
+pub fn group_news(status: Status, source: &Proc, info: &[Info]) -> Option<(Nspace, GroupNews)> {
+    let event = Event { status, source: source.clone(), range: DataRange::CUSTOM, info: info.to_vec(), vote: None };
+    let (group, message) = Message::from_event(&event)?;
+    let news = match message {
+        Message::Declared => GroupNews::Led(Some(source.clone())),
+        Message::LeaderSelected(leader, _) => GroupNews::Led(leader),
+        Message::LeaderFailed => GroupNews::Led(None),
+        Message::Polled(by, _) => GroupNews::Decided { dead: range_of(info), by },
+        _ => return None,
+    };
+    Some((group, news))
+}
+
+/// The attributes of `PMIX_GROUP_MEMBER_FAILED` with which a host has the servers of these processes ask them whether a
+/// group is to be made without one that is dead; `server` is that of the host.
+pub fn member_failed(server: &Proc, group: &Nspace, dead: &Proc, to: Vec<Proc>) -> Vec<Info> {
+    let mut event = Message::MemberFailed.to_event(group, dead, to, None);
+    event.sign(server.clone());
+    event.info
 }
 
 /// The processes that an event is for.
@@ -219,6 +275,7 @@ mod tests {
             Message::LeaderSelected(Some(proc(1)), Some(handover.clone())),
             Message::Polled(vec![proc(1), proc(2)], Some(proc(2))),
             Message::Polled(vec![proc(1)], None),
+            Message::Declared,
         ];
         for message in messages {
             let event = message.to_event(&group, &proc(0), vec![proc(1)], Some(3));

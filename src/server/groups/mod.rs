@@ -63,7 +63,7 @@ use farewells::Farewells;
 use floor::Floor;
 use invite::{Invitations, Lead};
 use message::Message;
-pub use message::group_of;
+pub use message::{GroupNews, group_news, group_of, is_between_servers, member_failed};
 use poll::Polls;
 use registry::Registry;
 pub use said::words_of;
@@ -363,7 +363,10 @@ impl Groups {
                 invitations.completed(floor, &id, &membership, None);
                 None
             }
-            Message::LeaderFailed => polls.call(floor, &id, source, (&range(), event.status)),
+            Message::LeaderFailed => {
+                constructs.follow(floor, &id, None);
+                polls.call(floor, &id, source, (&range(), event.status))
+            }
             // Nobody decides about a group that is made.
             Message::MemberFailed if floor.registry.get(&id).is_some() => None,
             Message::MemberFailed => polls.call(floor, &id, source, (&range(), event.status)),
@@ -375,13 +378,21 @@ impl Groups {
             }
             Message::LeaderSelected(Some(leader), handover) => {
                 invitations.guests.follow(&id, &leader);
-                constructs.follow(floor, &id, &leader);
+                constructs.follow(floor, &id, Some(&leader));
                 if let Some(handover) = handover {
                     invitations.take_over(floor, &id, &leader, handover);
                 }
                 None
             }
-            Message::GuestLost | Message::LeaderSelected(None, _) => None,
+            Message::LeaderSelected(None, _) => {
+                constructs.follow(floor, &id, None);
+                None
+            }
+            Message::Declared => {
+                constructs.declared(floor, &id, source);
+                None
+            }
+            Message::GuestLost => None,
         };
         event.vote = vote;
     }
@@ -448,6 +459,7 @@ impl Groups {
         let floor = floor!(self, below);
         floor.registry.job_over(floor.jobs, nspace);
         self.invitations.job_over(floor, nspace);
+        self.constructs.job_over(nspace);
         self.singles.job_over(floor, nspace);
         self.polls.job_over(floor, nspace);
     }

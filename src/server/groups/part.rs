@@ -59,6 +59,11 @@ impl Part {
         }
     }
 
+    /// Begins the part of a collective that a process of another node may lead.
+    pub fn led_by(group: &Nspace, leader: Option<Proc>) -> Self {
+        Part { leader, ..Part::new(group) }
+    }
+
     /// Takes in what a participant brings.
     pub fn joined(&mut self, proc: &Proc, procs: &[Proc], info: &[Info]) {
         if self.order.is_empty() {

@@ -4,6 +4,7 @@ use crate::data::DataRange;
 use crate::server::ctx::Done;
 use crate::server::ctx::event::{AfterRaise, Event, Origin};
 use crate::server::ctx::peers::Caller;
+use crate::server::groups::is_between_servers;
 
 impl Router {
     /// A client raises an event.
@@ -24,6 +25,9 @@ impl Router {
         // concerns that client alone.
         let by_server = event.take_signature() || self.cx.config.one_client;
         self.groups.hear(below!(self), &mut event, by_server);
+        if is_between_servers(&event) {
+            return self.cx.finish(done, Ok(()));
+        }
         self.events.raise(&mut self.cx, &self.jobs, event, Origin::Program, AfterRaise::Done(done));
     }
 }

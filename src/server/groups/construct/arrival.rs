@@ -2,13 +2,14 @@
 //!
 //! Most members come with the list of those before them, and nothing of it has to be found out again. A member that has
 //! still to hear of a destruct that has failed comes to that one, though the others have begun another.
-use super::Constructs;
+use super::{Constructs, trackers_of};
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::server::collective::Arrival;
 use crate::server::collective::arrived::Waiter;
 use crate::server::collective::signature::{Operation, Signature};
 use crate::server::collective::tracker::Tracker;
 use crate::server::groups::floor::Floor;
+use crate::server::groups::message::Message;
 use crate::server::groups::part::{Part, added};
 use crate::trace;
 
@@ -115,6 +116,10 @@ impl Constructs {
         (procs, info): (&[Proc], &[Info]),
     ) {
         let Some(group) = signature.operation().group() else { return };
+        let constructs = matches!(signature.operation(), Operation::Construct(_));
+        if constructs {
+            self.declare(floor, group, proc, (procs, info));
+        }
         let until = info.time_limit().flatten().map(|limit| floor.cx.now() + limit);
         let arrival = Arrival { proc, waiter, info, until, group: Some(group.clone()) };
         let Floor { cx, jobs, collectives, .. } = floor;
@@ -122,11 +127,30 @@ impl Constructs {
             if joined.has_failed() {
                 return None;
             }
-            let part = self.parts.entry(joined.id).or_insert_with(|| Part::new(group));
+            let part = self.parts.entry(joined.id).or_insert_with(|| {
+                let leader = self.leaders.remove(group).filter(|leader| constructs && signature.contains(leader));
+                Part::led_by(group, leader)
+            });
             part.joined(proc, procs, info);
-            let constructs = matches!(signature.operation(), Operation::Construct(_));
             Some(part.on_loss(constructs))
         });
+    }
+
+    /// Has other nodes know who leads a construct, if this process is the first to say that it does: whoever hears of a
+    /// lost member there tells the leader alone.
+    fn declare(&self, floor: &mut Floor<'_>, group: &Nspace, proc: &Proc, (procs, info): (&[Proc], &[Info])) {
+        // Nobody hears of members that are lost where coming is optional; and behind the host of a single client are servers
+        // on other libraries, which would tell everybody.
+        let is_told = info.is_set(keys::GROUP_LEADER) && !info.is_set(keys::GROUP_OPTIONAL);
+        if !is_told || floor.cx.config.one_client || self.leaders.contains_key(group) {
+            return;
+        }
+        let is_led = |id| self.parts.get(id).is_some_and(|part| part.leader.is_some());
+        if trackers_of(floor, group).iter().any(is_led) {
+            return;
+        }
+        let elsewhere = floor.jobs.each(procs).into_iter().filter(|other| !floor.jobs.runs_here(other)).collect();
+        floor.tell(group, proc, elsewhere, &Message::Declared, (None, None));
     }
 
     /// The construction under way that others have come to with the same list, and this process has not: most are that,

@@ -8,6 +8,7 @@
 //! rank leave CODE          exit with that code after Init, without Finalize
 //! rank reborn TIMES        rank 1 dies so many times, and all meet once it comes to stay
 //! rank alone WHAT          rank 3 of 4 is gone before it comes to what the others do
+//! rank led HOW              rank 2 of 3 is gone before a construct that rank 1 leads, and gives up or does not
 //! rank require             ask for what nobody knows wherever ranks meet, and of their output
 //! rank quit WHAT           rank 3 of 4 leaves a group while the others do something with it
 //! rank abort-one RANK      rank 0 has that rank ended; the others meet without it
@@ -74,6 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["find", key] => return find(&client, key),
         ["outlive"] => return outlive(&client),
         ["alone", what] => return alone(&client, what),
+        ["led", how] => return led(&client, how),
         ["bind"] => return bind(&client),
         ["bound", how, to] => return bound(&client, how, to),
         ["require"] => return require(&client),
@@ -175,6 +177,58 @@ fn alone(client: &Client, what: &str) -> Result<(), Box<dyn Error>> {
     };
     say(&told)?;
     client.fence(others, &[]).wait()?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// The last of three is dead when the others make a group, of whom one leads and decides once both have come.
+fn led(client: &Client, how: &str) -> Result<(), Box<dyn Error>> {
+    let me = client.proc().clone();
+    let all: Vec<Proc> = (0..3).map(|rank| Proc::new(me.nspace.clone(), Rank(rank))).collect();
+    let group = instanton::data::Nspace::new("g")?;
+    let set = |key| Info::new(key, true);
+    let (ask, asked) = channel();
+    let handler: Handler = Arc::new(move |_: Notice, chain: Chain| _ = ask.send(chain));
+    client.register_event_handler(&[Status::GROUP_MEMBER_FAILED], &[], handler).wait()?;
+    client.fence(&[], &[]).wait()?;
+    if me.rank.0 == 2 {
+        std::process::exit(9);
+    }
+    let (tell, made) = channel();
+    let construct = |info: &[Info]| {
+        client.group_construct(&group, &all, info).then(move |result| {
+            _ = tell.send(result.map_or_else(|error| error.status(), |(status, _)| status));
+        })
+    };
+    // What a rank publishes goes behind what it has asked for before.
+    let passes = |key: &str| client.publish(&[Info::new(key, true)]).wait();
+    let waits = |key: &str| client.lookup(&[key], &[Info::new(keys::WAIT, 1)]).wait();
+    let heard = match me.rank.0 {
+        1 => {
+            construct(&[set(keys::GROUP_NOTIFY_TERMINATION), set(keys::GROUP_LEADER)])?;
+            passes("led")?;
+            let chain = asked.recv()?;
+            waits("come")?;
+            match how {
+                "given-up" => {
+                    let abort = Value::Status(Status::GROUP_CONSTRUCT_ABORT);
+                    chain.complete(Status::SUCCESS, vec![Info::new("decision", abort)]);
+                }
+                _ => chain.complete(Status::SUCCESS, Vec::new()),
+            }
+            "was asked"
+        }
+        _ => {
+            waits("led")?;
+            construct(&[set(keys::GROUP_NOTIFY_TERMINATION)])?;
+            passes("come")?;
+            "was not"
+        }
+    };
+    let made = made.recv()?;
+    client.fence(&all[..2], &[]).wait()?;
+    let heard = if asked.try_recv().is_ok() { "was asked for nothing" } else { heard };
+    say(&format!("rank {} {heard}: {made}", me.rank))?;
     client.finalize(&[])?;
     Ok(())
 }

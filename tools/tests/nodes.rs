@@ -105,6 +105,17 @@ fn nobody_waits_for_the_only_participant_of_a_node_once_it_is_gone() {
 }
 
 #[test]
+fn the_leader_of_a_construct_alone_decides_about_the_only_member_of_a_node_and_is_waited_for() {
+    let program = example("rank");
+    for (how, told) in [("made", "PMIX_ERR_PARTIAL_SUCCESS"), ("given-up", "PMIX_GROUP_CONSTRUCT_ABORT")] {
+        let ended = run(["--nodes", "3", "-n", "3", "--enable-recovery", program.to_str().unwrap(), "led", how]);
+        let mut lines: Vec<&str> = ended.stdout.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, [format!("rank 0 was not: {told}"), format!("rank 1 was asked: {told}")], "{ended:?}");
+    }
+}
+
+#[test]
 fn what_nobody_serves_is_refused_where_it_is_required() {
     let calls = ["connect", "disconnect", "fence", "group", "pull"];
     let told = calls.map(|call| [(); 3].map(|()| format!("{call}: PMIX_ERR_NOT_SUPPORTED"))).concat();

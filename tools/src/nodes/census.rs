@@ -77,6 +77,12 @@ impl Census {
         deserted
     }
 
+    /// Returns whether a process is neither gone nor on a node that is lost.
+    pub fn is_left(&self, proc: &Proc) -> bool {
+        let node = self.placement.get(&proc.nspace).and_then(|placed| placed.get(proc.rank.0 as usize));
+        !self.is_gone(proc) && node.is_some_and(|node| !self.is_down(*node as usize))
+    }
+
     fn is_gone(&self, proc: &Proc) -> bool {
         self.gone.get(&proc.nspace).is_some_and(|gone| gone.contains(&proc.rank.0))
     }

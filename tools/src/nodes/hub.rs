@@ -12,9 +12,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use anyhow::{Context, Result, anyhow};
-use instanton::data::{DataArray, DataRange, Info, InfoList, Nspace, Proc, Status, Value, keys};
+use instanton::data::{DataRange, Info, InfoList, Nspace, Proc, Status, keys};
 use instanton::internal::sys::birth;
-use instanton::server::{Accepted, Answer, Host, Server};
+use instanton::server::{Accepted, Answer, GroupNews, Host, Server, group_news, member_failed};
 use nix::unistd::Pid;
 
 use super::census::Census;
@@ -243,20 +243,15 @@ impl Hub {
         answers.into_iter().for_each(|(answer, result)| answer(result));
     }
 
-    /// Has everybody who was to be in a group hear of the members that are gone.
-    fn tell_of(&self, MembersFailed { group, gone, procs }: &MembersFailed) {
+    /// Asks those who are to know of members of a group under construction that are gone, each at its own server.
+    fn tell_of(&self, MembersFailed { group, gone, asked }: &MembersFailed) {
         let Some(own) = self.own() else { return };
-        let mut others = self.by_rank(procs);
-        others.retain(|proc| !gone.contains(proc));
-        for proc in gone {
-            let info = [
-                Info::new(keys::EVENT_AFFECTED_PROC, proc.clone()),
-                Info::new(keys::GROUP_ID, Value::string(group.as_bytes())),
-                Info::new(keys::EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::of(others.clone()))),
-                Info::new(keys::EVENT_NON_DEFAULT, true),
-            ];
+        let (status, range) = (Status::GROUP_MEMBER_FAILED, DataRange::CUSTOM);
+        for source in gone {
+            let infos = member_failed(&own.proc(), group, source, asked.clone());
+            self.tell_all(|| Call::Event { status, source: source.clone(), range, infos: infos.clone() });
             // A server that has ended has nobody to tell.
-            let _ = own.notify_event(Status::GROUP_MEMBER_FAILED, proc, DataRange::CUSTOM, &info).then(|_| ());
+            let _ = own.notify_event(status, source, range, &infos).then(|_| ());
         }
     }
 
@@ -325,10 +320,15 @@ impl Hub {
     /// A server has raised an event, which may be about a group.
     pub(super) fn hear(&self, status: Status, source: &Proc, info: &[Info]) {
         let Some(group) = group_of(info) else { return };
-        self.with(|State { census, meetings }| match status {
-            Status::GROUP_LEFT => meetings.leave(&group, source, census),
-            Status::GROUP_CONSTRUCT_ABORT => meetings.give_up(&group, source, census),
-            Status::GROUP_CONSTRUCT_COMPLETE => {
+        self.with(|State { census, meetings }| match (status, group_news(status, source, info)) {
+            (_, Some((_, GroupNews::Led(leader)))) => {
+                meetings.lead(&group, leader);
+                Answers::new()
+            }
+            (_, Some((_, GroupNews::Decided { dead, by }))) => meetings.decide(&group, &dead, &by, census),
+            (Status::GROUP_LEFT, _) => meetings.leave(&group, source, census),
+            (Status::GROUP_CONSTRUCT_ABORT, _) => meetings.give_up(&group, source, census),
+            (Status::GROUP_CONSTRUCT_COMPLETE, _) => {
                 meetings.made(&group);
                 Answers::new()
             }

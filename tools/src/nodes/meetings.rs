@@ -10,6 +10,9 @@
 //! ends the meeting like a part that has failed, unless the others want to go on without members that are gone
 //! ([`Part::excuses`]). What comes from it later all the same is a part that was on its way.
 //!
+//! Members of a group under construction that are absent may matter to others: its leader, or each of them where none
+//! has declared itself, is asked, and the meeting is not over before all of these have decided, or are gone.
+//!
 //! Events of groups pass the hub as well. A member that has left its group is named no more by those who meet in the
 //! group's name from then on, so meetings with it are known by the others from then on. The construction of a group that
 //! one of its processes gives up is over for all.
@@ -68,8 +71,8 @@ pub struct Met {
 pub struct MembersFailed {
     pub group: Nspace,
     pub gone: Vec<Proc>,
-    /// Everybody who was to be a member, as named.
-    pub procs: Vec<Proc>,
+    /// The members who are asked: their leader, or all that are left.
+    pub asked: Vec<Proc>,
 }
 
 /// The way back to a node.
@@ -90,6 +93,8 @@ struct Meeting {
     absent: BTreeMap<usize, Vec<Proc>>,
     excuses: bool,
     notifies: bool,
+    /// Members that may give a group up because of one that is gone, and have not decided; by that one.
+    undecided: BTreeMap<Proc, BTreeSet<Proc>>,
     data: Vec<u8>,
     wants_context: bool,
     failed: Option<Status>,
@@ -109,6 +114,8 @@ pub struct Meetings {
     failed: Vec<MembersFailed>,
     /// Members that have left their groups.
     left: HashMap<Nspace, BTreeSet<Proc>>,
+    /// Leaders of groups under construction.
+    leaders: HashMap<Nspace, Proc>,
     last_context: usize,
 }
 
@@ -170,7 +177,7 @@ impl Meetings {
             None => meeting.waiting.push(answer),
             Some(_) => meeting.failures.push((node, answer)),
         }
-        meeting.count(&key, census, &mut self.failed);
+        meeting.count(&key, census, &self.leaders, &mut self.failed);
         let answers = meeting.proceed(&key.0, &mut self.last_context);
         self.close(&key);
         answers
@@ -181,7 +188,7 @@ impl Meetings {
         let mut answers = Answers::new();
         for (key, queue) in &mut self.open {
             for meeting in queue {
-                meeting.count(key, census, &mut self.failed);
+                meeting.count(key, census, &self.leaders, &mut self.failed);
                 answers.extend(meeting.proceed(&key.0, &mut self.last_context));
             }
         }
@@ -228,6 +235,26 @@ impl Meetings {
         self.count(census)
     }
 
+    /// A group under construction has this leader, or none.
+    pub fn lead(&mut self, group: &Nspace, leader: Option<Proc>) {
+        match leader {
+            Some(leader) => _ = self.leaders.insert(group.clone(), leader),
+            None => _ = self.leaders.remove(group),
+        }
+    }
+
+    /// Members have decided about those that are gone.
+    pub fn decide(&mut self, group: &Nspace, gone: &[Proc], by: &[Proc], census: &Census) -> Answers {
+        let constructs = Kind::Group(GROUP_CONSTRUCT, group.clone());
+        let of_group = self.open.iter_mut().filter(|((kind, _), _)| *kind == constructs);
+        for meeting in of_group.flat_map(|(_, queue)| queue) {
+            for (_, undecided) in meeting.undecided.iter_mut().filter(|(about, _)| gone.contains(about)) {
+                undecided.retain(|proc| !by.contains(proc));
+            }
+        }
+        self.count(census)
+    }
+
     /// A group was made by invitation.
     pub fn made(&mut self, group: &Nspace) {
         self.left.remove(group);
@@ -242,6 +269,7 @@ impl Meetings {
     pub fn forget(&mut self, nspace: &Nspace) -> Answers {
         let involves = |(_, procs): &Key| procs.iter().any(|proc| proc.nspace == *nspace);
         self.missed.retain(|key, _| !involves(key));
+        self.leaders.retain(|_, leader| leader.nspace != *nspace);
         self.left.retain(|_, left| {
             left.retain(|proc| proc.nspace != *nspace);
             !left.is_empty()
@@ -281,7 +309,10 @@ impl Meetings {
     /// Forgets the meetings of a key that nobody is to come to any more.
     fn close(&mut self, key: &Key) {
         let Some(queue) = self.open.get_mut(key) else { return };
-        for meeting in queue.extract_if(.., |meeting| meeting.have_all_come()) {
+        for meeting in queue.extract_if(.., |meeting| meeting.is_over()) {
+            if let Kind::Group(GROUP_CONSTRUCT, group) = &key.0 {
+                self.leaders.remove(group);
+            }
             if let (Kind::Group(GROUP_DESTRUCT, group), None) = (&key.0, meeting.failed) {
                 self.left.remove(group);
             }
@@ -305,8 +336,23 @@ impl Meeting {
         self.nodes.iter().all(|node| self.come.contains(node) || self.absent.contains_key(node))
     }
 
-    /// Finds the nodes that are absent.
-    fn count(&mut self, (kind, procs): &Key, census: &Census, failed: &mut Vec<MembersFailed>) {
+    /// Returns whether nobody has still to come, or to decide.
+    fn is_over(&self) -> bool {
+        self.have_all_come() && (self.failed.is_some() || self.undecided.is_empty())
+    }
+
+    /// Finds the nodes that are absent, and those who cannot decide any more.
+    fn count(
+        &mut self,
+        (kind, procs): &Key,
+        census: &Census,
+        leaders: &HashMap<Nspace, Proc>,
+        failed: &mut Vec<MembersFailed>,
+    ) {
+        self.undecided.retain(|_, undecided| {
+            undecided.retain(|proc| census.is_left(proc));
+            !undecided.is_empty()
+        });
         for (node, gone) in census.deserted(procs) {
             if self.come.contains(&node) || self.absent.contains_key(&node) {
                 continue;
@@ -314,7 +360,13 @@ impl Meeting {
             match kind {
                 _ if !self.excuses => _ = self.failed.get_or_insert(kind.status_of_loss()),
                 Kind::Group(GROUP_CONSTRUCT, group) if self.notifies => {
-                    failed.push(MembersFailed { group: group.clone(), gone: gone.clone(), procs: procs.clone() });
+                    let mut asked = census.by_rank(procs);
+                    asked.retain(|proc| census.is_left(proc));
+                    if let Some(leader) = leaders.get(group).filter(|leader| asked.contains(leader)) {
+                        asked = vec![leader.clone()];
+                    }
+                    self.undecided.extend(gone.iter().map(|proc| (proc.clone(), asked.iter().cloned().collect())));
+                    failed.push(MembersFailed { group: group.clone(), gone: gone.clone(), asked });
                 }
                 _ => {}
             }
@@ -324,8 +376,8 @@ impl Meeting {
 
     /// The answers that can be given by now.
     fn proceed(&mut self, kind: &Kind, last_context: &mut usize) -> Answers {
-        let have_all_come = self.have_all_come();
-        if !have_all_come && self.failed.is_none() {
+        let (have_all_come, is_over) = (self.have_all_come(), self.is_over());
+        if !is_over && self.failed.is_none() {
             return Answers::new();
         }
         let context = (self.wants_context && self.failed.is_none()).then(|| {
@@ -490,11 +542,44 @@ mod tests {
             let (mut test, kind) = (Test::new(), Kind::Group(operation, group.clone()));
             test.ends(1);
             test.come_to(kind.clone(), 0, part());
-            let met = test.come_to(kind, 2, part());
+            let mut met = test.come_to(kind, 2, part());
+            if operation == GROUP_CONSTRUCT {
+                assert_eq!(met, [], "they are asked");
+                let by = [0, 2, 3].map(proc);
+                let answers = test.meetings.decide(&group, &[proc(1)], &by, &test.census);
+                met = test.give(answers);
+            }
             assert!(met.iter().all(|(_, met)| met.as_ref().unwrap().gone == [proc(1)]) && met.len() == 2);
-            let failed = MembersFailed { group: group.clone(), gone: vec![proc(1)], procs: all() };
+            let asked = [0, 2, 3].map(proc).to_vec();
+            let failed = MembersFailed { group: group.clone(), gone: vec![proc(1)], asked };
             let is_construct = operation == GROUP_CONSTRUCT;
             assert_eq!(test.meetings.take_failed(), is_construct.then_some(failed).into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_leader_alone_is_asked_about_the_gone_and_waited_for_as_long_as_it_lives() {
+        for lives in [true, false] {
+            let (mut test, group) = (Test::new(), Nspace::new("g").unwrap());
+            let kind = || Kind::Group(GROUP_CONSTRUCT, group.clone());
+            let part = || Part { excuses: true, notifies: true, ..Part::default() };
+            test.meetings.lead(&group, Some(proc(3)));
+            test.ends(1);
+            assert_eq!(test.come_to(kind(), 0, part()), []);
+            assert_eq!(test.come_to(kind(), 2, part()), []);
+            assert_eq!(test.meetings.take_failed()[0].asked, [proc(3)]);
+            let (answers, others) = (test.meetings.decide(&group, &[proc(1)], &[proc(0)], &test.census), [proc(3)]);
+            assert_eq!(test.give(answers), [], "nobody has asked it");
+            let met = match lives {
+                true => {
+                    let answers = test.meetings.decide(&group, &[proc(1)], &others, &test.census);
+                    test.give(answers)
+                }
+                false => test.ends(3),
+            };
+            assert_eq!(met.len(), 2);
+            assert!(met.iter().all(|(_, met)| met.as_ref().unwrap().gone == [proc(1)]));
+            assert!(test.meetings.open.is_empty() && test.meetings.leaders.is_empty());
         }
     }
 

@@ -130,6 +130,27 @@ fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once() {
     }
 }
 
+#[test]
+fn a_key_that_no_rank_is_named_for_is_found_on_other_nodes() {
+    for nodes in [2, 4] {
+        let cluster = Cluster::with(nodes, Lacks::default(), |config| ServerConfig { get_patience: EVER, ..config });
+        let job = cluster.job("job", &(0..nodes).collect::<Vec<_>>());
+        let any = Proc::new(job.nspace.clone(), Rank::UNDEF);
+        let mut peers = job.peers();
+        let (last, others) = peers.split_last_mut().unwrap();
+        last.commit(Scope::GLOBAL, "there", 1u32);
+        assert_eq!(others[0].get(&any, "there", &[Info::new(keys::IMMEDIATE, true)]), NOT_FOUND, "nobody is asked");
+        assert_eq!(others[0].get(&any, "there", &[]), Ok(Value::Uint32(1)));
+        assert_eq!(others[0].get(&any, "there", &[Info::new(keys::IMMEDIATE, true)]), Ok(Value::Uint32(1)));
+        // Somebody else may post it, and later.
+        let waits = last.start_get(&any, "later", &[]);
+        cluster.world.wait_for(&format!("direct modex {}", job.proc(0)));
+        assert!(!last.has_answer(waits));
+        others[0].commit(Scope::REMOTE, "later", 2u32);
+        assert_eq!(last.got(waits), Ok(Value::Uint32(2)));
+    }
+}
+
 /// A host that answers when the test does.
 struct ChannelHost(Mutex<mpsc::Sender<Completion<Vec<u8>>>>);
 

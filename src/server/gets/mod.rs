@@ -2,9 +2,9 @@
 //!
 //! A look-up that comes here is one that a client could not answer from what it has mapped: the server looks itself,
 //! and what is not there yet it waits for, where somebody may still post it. A key of another node's process is fetched
-//! through the host (direct modex), once for all who ask at the time. Where the host keeps what others post, a key that
-//! is asked for without a rank is the host's to find: its value goes to who has asked, and is stored nowhere, as it has
-//! no name.
+//! through the host (direct modex), once for all who ask at the time; one that no rank is named for is fetched from each
+//! process of the job on other nodes, unless those are many. Where the host keeps what others post, such a key is the
+//! host's to find: its value goes to who has asked, and is stored nowhere, as it has no name.
 //!
 //! When the process that is asked about dies, or ends after its goodbye, what waits for its keys ends with
 //! `ERR_NOT_FOUND`. When the process that asks is gone, its look-ups are forgotten. Where an event is about many, it
@@ -33,6 +33,9 @@ mod tests;
 use direct_modex::DirectModex;
 use question::{Asker, Found, Question};
 use sweeps::{Act, Sweeps};
+
+/// Most processes of a job of which those on other nodes are asked for a key that no rank is named for.
+const MOST_ASKED: u32 = 1024;
 
 /// A question that waits.
 struct Wait {
@@ -125,6 +128,9 @@ impl Gets {
             ask_host(cx, proc, key, at_once, move |result| Ticket::Unnamed(number, result));
         } else if remote {
             self.fetch(cx, proc, key, at_once);
+        } else if proc.rank == Rank::UNDEF {
+            let others = jobs.elsewhere(&proc.nspace, MOST_ASKED);
+            others.into_iter().for_each(|other| self.fetch(cx, other, key.clone(), at_once));
         }
     }
 

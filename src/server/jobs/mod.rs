@@ -332,6 +332,13 @@ impl Jobs {
         proc.rank.is_process() && !self.runs_here(proc)
     }
 
+    /// The processes of a job on other nodes, unless the job has more than so many.
+    pub fn elsewhere(&self, nspace: &Nspace, most: u32) -> Vec<Proc> {
+        let size = self.store(nspace).and_then(|store| store.size()).filter(|size| *size <= most).unwrap_or(0);
+        let each = (0..size).map(|rank| Proc::new(nspace.clone(), Rank(rank)));
+        each.filter(|proc| self.is_remote(proc)).collect()
+    }
+
     /// Returns whether whichever process of a job is meant, and a host that serves one process keeps what the others post.
     pub fn is_unnamed_elsewhere(&self, proc: &Proc) -> bool {
         self.one_client && proc.rank == Rank::UNDEF

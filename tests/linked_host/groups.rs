@@ -149,6 +149,8 @@ fn what_makes_no_group_is_refused() {
     assert_eq!(clients[2].group_destruct(&id("g"), &[]).wait().map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
     assert_eq!(clients[2].group_leave(&id("g"), &[]).wait().map_err(|e| e.status()), Err(Status::ERR_NOT_A_MEMBER));
     assert_eq!(clients[0].group_leave(&id("h"), &[]).wait().map_err(|e| e.status()), Err(Status::ERR_NOT_FOUND));
+    let invited = clients[0].group_invite(&id("i"), &[job.proc(1), job.proc(9)], &[]).wait().map_err(|e| e.status());
+    assert_eq!(invited.map(drop), Err(Status::ERR_BAD_PARAM), "nobody would ever answer");
     // A required unknown attribute is no hint that could be left aside, in any call about groups.
     let unknown = [set("site.magic").required()];
     let told = |result: Result<Infos, _>| result.map(drop).map_err(|error: instanton::client::Error| error.status());

@@ -174,7 +174,8 @@ impl Invitations {
             places.insert(0, leader.clone());
         }
         let guests: Vec<Proc> = places.iter().filter(|proc| *proc != leader).cloned().collect();
-        if guests.is_empty() || !guests.iter().all(|proc| proc.rank.is_process()) {
+        let may_come = |proc: &Proc| proc.rank.is_process() && !floor.jobs.is_beyond(proc);
+        if guests.is_empty() || !guests.iter().all(may_come) {
             trace!("{leader} cannot invite to the group {id}: {}", Status::ERR_BAD_PARAM);
             return Err(Status::ERR_BAD_PARAM);
         }

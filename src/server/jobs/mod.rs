@@ -332,6 +332,12 @@ impl Jobs {
         proc.rank.is_process() && !self.runs_here(proc)
     }
 
+    /// Returns whether a job is known to have no process of that rank.
+    pub fn is_beyond(&self, proc: &Proc) -> bool {
+        let size = self.store(&proc.nspace).and_then(|store| store.size());
+        proc.rank.is_process() && size.is_some_and(|size| proc.rank.0 >= size)
+    }
+
     /// The processes of a job on other nodes, unless the job has more than so many.
     pub fn elsewhere(&self, nspace: &Nspace, most: u32) -> Vec<Proc> {
         let size = self.store(nspace).and_then(|store| store.size()).filter(|size| *size <= most).unwrap_or(0);

@@ -106,7 +106,7 @@ pub use groups::{GroupNews, group_news, member_failed};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
 use iof::stream::Piece;
 use mailbox::Mailbox;
-pub use published::PublishedData;
+pub use published::{NODE, PublishedData};
 use router::Router;
 pub use stock_places::{StockInterfaces, StockPorts};
 

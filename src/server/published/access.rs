@@ -5,8 +5,13 @@ use std::sync::Arc;
 use crate::data::{DataArray, DataRange, Info, InfoList, Proc, Status, Value, keys};
 use crate::server::ctx::proc_set::ProcSet;
 
+/// Attribute by which a host of several nodes says at which of them the caller runs (an integer), for data of
+/// `RANGE_LOCAL`. Where nobody says so, all run at one.
+pub const NODE: &str = "instanton.node";
+
 /// Attributes of calls about published data. They are not published.
-const ATTRIBUTES: [&str; 10] = [
+const ATTRIBUTES: [&str; 11] = [
+    NODE,
     keys::RANGE,
     keys::PERSISTENCE,
     keys::USERID,
@@ -43,6 +48,7 @@ pub struct Access {
     pub publisher: Proc,
     pub range: DataRange,
     user: Option<u32>,
+    node: Option<u32>,
     audience: Arc<Audience>,
 }
 
@@ -61,6 +67,7 @@ struct Audience {
 #[derive(Debug)]
 pub struct Asker {
     pub proc: Proc,
+    node: Option<u32>,
     user: Option<u32>,
     group: Option<u32>,
 }
@@ -68,7 +75,8 @@ pub struct Asker {
 impl Asker {
     /// Reads the attributes of a look-up.
     pub fn read(proc: &Proc, info: &[Info]) -> Self {
-        Asker { proc: proc.clone(), user: id_in(info, keys::USERID), group: id_in(info, keys::GRPID) }
+        let node = id_in(info, NODE);
+        Asker { proc: proc.clone(), node, user: id_in(info, keys::USERID), group: id_in(info, keys::GRPID) }
     }
 }
 
@@ -80,7 +88,8 @@ impl Access {
     pub fn read(publisher: &Proc, info: &[Info]) -> Result<Self, Status> {
         let range = range_in(info)?.unwrap_or(DataRange::SESSION);
         let audience = Arc::new(Audience::read(range, info)?);
-        Ok(Access { publisher: publisher.clone(), range, user: id_in(info, keys::USERID), audience })
+        let (user, node) = (id_in(info, keys::USERID), id_in(info, NODE));
+        Ok(Access { publisher: publisher.clone(), range, user, node, audience })
     }
 
     /// Bytes of the audience. They count for each item, since each look-up of the item goes through them.
@@ -97,6 +106,7 @@ impl Access {
     /// Returns whether two items of one key cannot be told apart: they are in one range, for the same user.
     pub fn conflicts_with(&self, other: &Access) -> bool {
         let is_one_place = match self.range {
+            DataRange::LOCAL => self.node == other.node,
             DataRange::NAMESPACE => self.publisher.nspace == other.publisher.nspace,
             DataRange::PROC_LOCAL => self.publisher == other.publisher,
             DataRange::CUSTOM => self.audience.procs.meets(&other.audience.procs),
@@ -108,6 +118,7 @@ impl Access {
     /// Returns whether a process may find the data.
     pub fn admits(&self, asker: &Asker) -> bool {
         let is_within = match self.range {
+            DataRange::LOCAL => asker.node == self.node,
             DataRange::NAMESPACE => asker.proc.nspace == self.publisher.nspace,
             DataRange::PROC_LOCAL => asker.proc == self.publisher,
             DataRange::CUSTOM => self.audience.procs.has(&asker.proc),

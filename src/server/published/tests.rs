@@ -44,6 +44,19 @@ fn found(store: &PublishedData, asker: &Proc, keys: &[&str], info: &[Info]) -> R
 }
 
 #[test]
+fn data_of_a_node_is_found_there_alone() {
+    let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("a", 1));
+    let at = |node: u32| vec![Info::new(NODE, node)];
+    let local = |value: &str, node: u32| [with_range(DataRange::LOCAL, data("k", value)), at(node)].concat();
+    store.publish(&a, &local("1", 0)).unwrap();
+    assert_eq!(store.publish(&b, &local("2", 0)), Err(Status::ERR_DUPLICATE_KEY));
+    assert_eq!(found(&store, &b, &["k"], &at(1)), Err(Status::ERR_NOT_FOUND));
+    store.publish(&b, &local("2", 1)).unwrap();
+    assert_eq!([0, 1].map(|node| found(&store, &b, &["k"], &at(node))), [Ok(vec!["1".into()]), Ok(vec!["2".into()])]);
+    assert_eq!(found(&store, &b, &[NODE], &at(1)), Err(Status::ERR_NOT_FOUND), "the node itself is no data");
+}
+
+#[test]
 fn what_is_published_is_found_and_what_is_not_is_not() {
     let (store, a, b) = (PublishedData::default(), proc("a", 0), proc("b", 1));
     assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));

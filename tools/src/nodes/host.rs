@@ -23,6 +23,12 @@ impl NodeHost {
     pub fn new(hub: Arc<Hub>, node: usize) -> Self {
         Self { hub, node }
     }
+
+    /// Attributes that say as well at which node something is asked.
+    fn with_node(&self, mut infos: Vec<Info>) -> Vec<Info> {
+        infos.push(Info::new(NODE, self.node as u32));
+        infos
+    }
 }
 
 impl Host for NodeHost {
@@ -76,15 +82,15 @@ impl Host for NodeHost {
     }
 
     fn publish(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {
-        self.hub.inner.publish(proc, info, done)
+        self.publish_owned(proc, info.to_vec(), done)
     }
 
     fn publish_owned(&self, proc: &Proc, info: Vec<Info>, done: Completion<()>) -> Accepted {
-        self.hub.inner.publish_owned(proc, info, done)
+        self.hub.inner.publish_owned(proc, self.with_node(info), done)
     }
 
     fn lookup(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<Published>) -> Accepted {
-        self.hub.inner.lookup(proc, keys, info, done)
+        self.hub.inner.lookup(proc, keys, &self.with_node(info.to_vec()), done)
     }
 
     fn unpublish(&self, proc: &Proc, keys: &[Text], info: &[Info], done: Completion<()>) -> Accepted {

@@ -20,9 +20,8 @@ pub mod servers;
 pub mod wire;
 
 use clap::Args;
-
-/// Qualifier of a query (UINT32): the node whose server is asked.
-pub const NODE: &str = "instanton.node";
+/// Attribute of a request (UINT32): the node whose server is asked.
+pub use instanton::server::NODE;
 
 /// Most nodes of a run.
 const MOST: u32 = 64;

@@ -38,7 +38,8 @@ impl Request {
     /// Reads a call; without targets all of the asker's job is meant.
     ///
     /// # Errors
-    /// `ERR_NOT_SUPPORTED` for monitors of other kinds, repeated looks, and required directives that are unknown.
+    /// `ERR_NOT_SUPPORTED` for monitors of other kinds, repeated looks, and required directives that are unknown;
+    /// `ERR_NOT_FOUND` for the end of a monitor that there is not.
     pub fn read(
         requestor: &Proc,
         monitor: &Info,
@@ -48,6 +49,8 @@ impl Request {
         let kind = match monitor.key.as_str() {
             Some(keys::MONITOR_PROC_RESOURCE_USAGE) => Kind::Processes,
             Some(keys::MONITOR_NODE_RESOURCE_USAGE) => Kind::Node,
+            // The server ends its own; looks leave nothing to be ended.
+            Some(keys::MONITOR_CANCEL) => return Err(Status::ERR_NOT_FOUND),
             _ => return Err(Status::ERR_NOT_SUPPORTED),
         };
         let is_unserved = directives.iter().any(|info| info.is_unserved(&SERVED));

@@ -2,7 +2,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use instanton::data::{DataArray, DataType, Info, Rank, Value, keys};
+use instanton::data::{DataArray, DataType, Info, InfoList, Rank, Value, keys};
 use instanton::internal::sys::hwloc::Place;
 use instanton::launch::App;
 use nix::sys::sysinfo::sysinfo;
@@ -63,6 +63,10 @@ impl Job {
             // We remove those directories; the ranks need not.
             Info::new(keys::TDIR_RMCLEAN, true),
         ];
+        // The same keys mean another thing at the level of the session: all of the run's nodes, with ranks or without.
+        let of_session = [(keys::SESSION_ID, SESSION), (keys::NUM_NODES, self.nodes.len() as u32)];
+        let of_session = of_session.map(|(key, number)| Info::new(key, number)).to_vec();
+        infos.push(array(keys::SESSION_INFO_ARRAY, of_session));
         // A node without ranks has no representation (Standard, PMIX_PROC_MAP): Open MPI takes an empty list for peers.
         if let Some(first) = here.first() {
             infos.push(Info::new(keys::LOCAL_PEERS, list(here).as_str()));
@@ -99,7 +103,9 @@ impl Job {
         }
         infos.extend(self.survival.infos());
         infos.extend(self.apps.iter().map(App::info));
-        let mut placed = self.placement.infos().into_iter();
+        let placed = self.placement.infos();
+        infos.extend(cpusets(here, place, &placed).map(|sets| Info::new(keys::LOCAL_CPUSETS, sets.as_str())));
+        let mut placed = placed.into_iter();
         infos.extend(self.ranks().map(|(rank, app)| {
             let number = used.binary_search(&self.node_of(rank)).unwrap_or(0) as u32;
             self.rank_info(rank, (app, number), place, placed.next().unwrap_or_default())
@@ -142,6 +148,19 @@ impl Job {
     }
 }
 
+/// The processors of each of a node's ranks, in their order, behind colons; nothing where those of one are unknown.
+/// The names of the library that each has in front (`hwloc:`) would have colons themselves.
+fn cpusets(here: &[u32], place: Option<&Place>, placed: &[Vec<Info>]) -> Option<String> {
+    let of = |rank: &u32| {
+        let bound = placed.get(*rank as usize).and_then(|infos| infos.find(keys::CPUSET));
+        let bound = bound.and_then(|info| info.value.as_str());
+        let set = bound.or_else(|| place?.cpuset.as_deref())?;
+        Some(set.rsplit(':').next().unwrap_or(set).to_owned())
+    };
+    let sets: Vec<String> = here.iter().map(of).collect::<Option<_>>()?;
+    (!sets.is_empty()).then(|| sets.join(":"))
+}
+
 /// Returns whether a locality string names just one part of the machine of a kind: `SK0`, and not `SK0-1`.
 fn is_in_one(places: &str, kind: &str) -> bool {
     let mut lists = places.split(':').filter_map(|place| place.strip_prefix(kind));
@@ -161,7 +180,7 @@ fn path(text: impl AsRef<OsStr>) -> Value {
 mod tests {
     use instanton::data::Text;
     use instanton::launch::AppSpec;
-    use instanton::store::{JobInfo, JobWriter, Limits, Question};
+    use instanton::store::{Directives, JobInfo, JobWriter, Limits, Question};
 
     use super::*;
     use crate::job::{Placement, ProcessSet};
@@ -207,6 +226,7 @@ mod tests {
             (keys::JOB_NUM_APPS, Value::Uint32(1)),
             (keys::LOCAL_PEERS, Value::string("0,1,2")),
             (keys::LOCALLDR, Value::ProcRank(Rank(0))),
+            (keys::LOCAL_CPUSETS, Value::string("0-3:0-3:0-3")),
             (keys::TMPDIR, Value::string("/tmp/x")),
             (keys::NSDIR, Value::string("/tmp/x/1")),
             (keys::HWLOC_XML_V2, Value::string("<xml/>")),
@@ -239,6 +259,19 @@ mod tests {
         for absent in [keys::NODE_OVERSUBSCRIBED, "OMPI_APP_SIZES", "OMPI_FIRST_RANKS"] {
             assert_eq!(get(Rank::WILDCARD, absent), None, "{absent}");
         }
+    }
+
+    #[test]
+    fn the_session_has_all_nodes_and_a_job_those_that_it_uses() {
+        let spec = AppSpec { ranks: 1, program: "prog".into(), ..AppSpec::default() };
+        let job = Job::new(vec![spec], 3, Session::named("/tmp/x".into()), 1).unwrap();
+        let info = JobInfo::from_infos(&job.nspace, 1, &job.infos(None, 0), &job.nodes[0]).unwrap();
+        let store = JobWriter::create(&job.nspace, info, &Limits::default()).unwrap();
+        let of_session = Directives::parse(&[Info::new(keys::SESSION_INFO, true)]).unwrap();
+        let nodes =
+            |directives| store.reader().get(&Question::new(Rank::WILDCARD, keys::NUM_NODES).with(directives)).ok();
+        assert_eq!(nodes(&of_session), Some(Value::Uint32(3)));
+        assert_eq!(nodes(Directives::none()), Some(Value::Uint32(1)));
     }
 
     #[test]

@@ -218,10 +218,13 @@ fn direct_modex_delivers() {
 #[test]
 fn spawned_processes_join() {
     if have("spawned_processes_join", &[peer("ompi4/spawn")]) {
-        for ranks in [1, 2, 4] {
-            for nodes in ["1", "4"] {
-                let launch = Launch::ranks(ranks, peer("ompi4/spawn")).option(&["--nodes", nodes]);
-                assert_eq!(launch.run().expect(0).stdout, format!("spawn of 2 by {ranks}: right\n"), "{nodes} nodes");
+        // Several on a node, too: they share files, and ranks of another node must not.
+        for (ranks, children) in [(1, 2), (2, 6), (4, 2)] {
+            for nodes in ["1", "2", "4"] {
+                let launch = Launch::ranks(ranks, peer("ompi4/spawn")).args([children.to_string()]);
+                let outcome = launch.option(&["--nodes", nodes]).run().expect(0);
+                let right = format!("spawn of {children} by {ranks}: right\n");
+                assert_eq!(outcome.stdout, right, "{nodes} nodes");
             }
         }
     }

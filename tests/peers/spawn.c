@@ -1,8 +1,10 @@
-/* Starts two more processes of itself, merges with them into one communicator and adds up all ranks.  */
+/* Starts more processes of itself, merges with them into one communicator and adds up all ranks.
+ *   spawn [CHILDREN]     two by default */
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { CHILDREN = 2 };
+enum { MOST = 16 };
 
 /* Sum that all of the merged communicator find when they add up their ranks. */
 static int wrong_sum(MPI_Comm other_side, int is_child, int expected_size) {
@@ -29,13 +31,14 @@ int main(int argc, char **argv) {
     MPI_Finalize();
     return wrong;
   }
-  int failures[CHILDREN] = {0};
-  MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, failures);
-  wrong = wrong_sum(children, 0, size + CHILDREN);
-  for (int i = 0; rank == 0 && i < CHILDREN; i++) wrong += failures[i] != 0;
+  int count = argc > 1 ? atoi(argv[1]) : 2, failures[MOST] = {0};
+  if (count < 1 || count > MOST) return 2;
+  MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, count, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, failures);
+  wrong = wrong_sum(children, 0, size + count);
+  for (int i = 0; rank == 0 && i < count; i++) wrong += failures[i] != 0;
   MPI_Comm_disconnect(&children);
   MPI_Reduce(&wrong, &all_wrong, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
-  if (rank == 0) printf("spawn of %d by %d: %s\n", CHILDREN, size, all_wrong ? "WRONG" : "right");
+  if (rank == 0) printf("spawn of %d by %d: %s\n", count, size, all_wrong ? "WRONG" : "right");
   MPI_Finalize();
   return all_wrong != 0;
 }

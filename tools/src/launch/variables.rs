@@ -1,4 +1,7 @@
 //! Environment of a rank, besides the variables of the PMIx server.
+use std::ffi::OsString;
+use std::path::Path;
+
 use crate::environment::Environment;
 use crate::job::Job;
 use crate::speech::Speech;
@@ -17,9 +20,14 @@ pub fn of_rank(job: &Job, rank: u32, speech: Speech, asked: Environment) -> Envi
     let node = job.node_of(rank);
     if job.nodes.len() > 1 {
         let directory = job.session.of_node(node).top().as_os_str().to_owned();
-        // Open MPI names its files in /dev/shm by what the system calls the machine, which all nodes share.
+        // Open MPI names its files in /dev/shm by what the system calls the machine, which all nodes share. It passes
+        // such variables on to what it spawns: the directory of the parent's node is nobody's wish.
+        let is_of_a_node = |directory: &OsString| Path::new(directory).starts_with(job.session.top());
         for transport in ["vader", "sm"].into_iter().filter(|_| is_for_open_mpi) {
-            all.entry(format!("OMPI_MCA_btl_{transport}_backing_directory").into()).or_insert(directory.clone());
+            let name = format!("OMPI_MCA_btl_{transport}_backing_directory").into();
+            if all.get(&name).is_none_or(is_of_a_node) {
+                all.insert(name, directory.clone());
+            }
         }
         all.insert("TMPDIR".into(), directory);
     }
@@ -36,7 +44,6 @@ mod tests {
     use crate::session::Session;
     use instanton::launch::AppSpec;
     use std::collections::BTreeMap;
-    use std::ffi::OsString;
 
     fn environment(ours: &[(&str, &str)], asked: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
         let spec = AppSpec {
@@ -71,6 +78,21 @@ mod tests {
             assert_eq!(all.get(name).map(String::as_str), Some(value), "{name}");
         }
         assert!(!all.contains_key("B"));
+    }
+
+    #[test]
+    fn what_the_user_says_of_files_stays_and_a_parents_directory_goes() {
+        let backing = |asked: Option<&str>| {
+            let environment = asked.map(|value| ("OMPI_MCA_btl_vader_backing_directory".into(), Some(value.into())));
+            let environment = environment.into_iter().collect();
+            let spec = AppSpec { ranks: 4, environment, program: "prog".into(), ..AppSpec::default() };
+            let job = Job::new(vec![spec], 2, Session::named("/tmp/x".into()), 1).unwrap();
+            let all = of_rank(&job, 3, Speech::default(), of_app(&job.apps[0], &Environment::new()));
+            all["OMPI_MCA_btl_vader_backing_directory".as_ref() as &std::ffi::OsStr].clone()
+        };
+        assert_eq!(backing(None), "/tmp/x/node1");
+        assert_eq!(backing(Some("/dev/shm")), "/dev/shm");
+        assert_eq!(backing(Some("/tmp/x")), "/tmp/x/node1", "that of the node of a parent");
     }
 
     #[test]

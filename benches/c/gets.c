@@ -1,7 +1,8 @@
 /* PMIx_Get of every kind of key by rank 0, while the other clients of the job wait in a fence.
- *   gets [CALLS [all | far | posted]]
+ *   gets [CALLS [all | far | posted | touch]]
  *     far      only the host name and the local peers of ranks anywhere in a big job
  *     posted   only what the last rank has posted: it may be on another node
+ *     touch    only each peer's record once, by all ranks at the same time
  *
  * A reading of the clock costs a good part of such a Get, so a sample is the mean of BATCH calls. The result of a Get is
  * released outside the measured time. BATCH is below the seven freed blocks that glibc keeps at hand of each size, so that a
@@ -59,8 +60,8 @@ static void measure(const struct question *question, long batches) {
 
 /* Each peer's record once, as a program does that connects to its peers. */
 static void measure_first_touch(void) {
-  for (pmix_rank_t rank = 1; rank < size; rank++) {
-    pmix_proc_t peer = process(rank);
+  for (pmix_rank_t distance = 1; distance < size; distance++) {
+    pmix_proc_t peer = process((me.rank + distance) % size);
     pmix_value_t *value;
     long faults = page_faults();
     double start = now_us();
@@ -155,7 +156,9 @@ int main(int argc, char **argv) {
     put_bytes("blob", 4096);
     must(PMIx_Commit(), "PMIx_Commit");
     fence(true);
-    if (me.rank == 0) {
+    if (strcmp(what, "touch") == 0) {
+      measure_first_touch();
+    } else if (me.rank == 0) {
       measure_first_touch();
       if (strcmp(what, "posted") == 0) measure_posted();
       else measure_all();

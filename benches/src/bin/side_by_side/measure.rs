@@ -38,6 +38,8 @@ pub struct Measured {
 
 /// In how many turns fences are measured.
 const FENCE_TURNS: u32 = 10;
+/// Turns of two servers with stock clients.
+const STOCK_TURNS: u32 = 10;
 /// Sizes of the jobs that a server with the plug-in registers.
 pub const PLUGGED: [u32; 2] = [10_000, 100_000];
 /// Numbers of clients for what depends on them.
@@ -133,22 +135,20 @@ impl Plan {
         self.both(measured, &format!("start {clients}/"), &format!("{job} -r {rounds}"), "init get");
     }
 
-    /// Clients on the stock library, under a server on ours and under their own.
+    /// Clients on the stock library, under a server on ours and under their own. The servers take turns: what each of
+    /// these takes depends on where the kernel has put the processes of that job. All ranks touch their peers' records
+    /// at once: a rank that a fence lets go first does so among the others that are still to go on.
     fn stock_clients(&self, measured: &mut Measured) {
-        let rounds = (20 / self.divisor).max(1);
+        let turns = (STOCK_TURNS / self.divisor).max(1);
         for clients in STOCK_CLIENTS {
-            let job = format!("-n {clients} -c {clients} -k");
+            let (prefix, job) = (format!("stock {clients}/"), format!("-n {clients} -c {clients} -k"));
             let theirs = format!("{job} -l {}", self.stock.folder().display());
-            for (options, client) in [
-                (format!("-r {rounds}"), "init get".to_owned()),
-                (String::new(), format!("fences {} {FENCE_TURNS}", 20 / self.divisor)),
-                (String::new(), "gets 80".to_owned()),
-            ] {
-                let prefix = format!("stock {clients}/");
+            let programs = [("-r 2", "init get"), ("", "fences 20 1"), ("", "gets 80 touch")];
+            for (options, client) in std::iter::repeat_n(programs, turns as usize).flatten() {
                 let ours = (&self.ours, format!("{theirs} {options}"), &mut measured.ours);
                 let stock = (&self.stock, format!("{job} {options}"), &mut measured.stock);
                 for (library, options, samples) in [ours, stock] {
-                    say(self.programs.host(library, &prefix, &options, &client, samples));
+                    say(self.programs.host(library, &prefix, &options, client, samples));
                 }
             }
         }

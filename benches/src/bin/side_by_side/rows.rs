@@ -187,7 +187,7 @@ fn stock_clients(rows: &mut Rows<'_>) {
             ("from a gate until all are through PMIx_Init", "init of all"),
             ("PMIx_Init", "init"),
             ("PMIx_Fence", "fence"),
-            ("first touch of a peer after a fence", "first touch"),
+            ("first touch of a peer after a fence, by all at once", "first touch"),
         ] {
             let row = format!("stock {clients}/{row}");
             rows.no_slower(format!("{what}, {}", counted(clients)), &row, "stock");

@@ -9,7 +9,8 @@
 //! Three things decide who finds what: the user, because nobody finds data of another user who has not given him or his
 //! group access (`PMIX_ACCESS_PERMISSIONS`); the range it was published with; and the range of the look-up, where that
 //! names one: among several items of one key, the one of that very range comes first. "This node" is whoever asks this
-//! store, unless a host of several nodes says which one a call comes from ([`NODE`]). Two items of one key in one range cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
+//! store, unless a host of several nodes says which one a call comes from ([`NODE`]). Two items of one key in one range
+//! cannot be told apart: the second is refused with `ERR_DUPLICATE_KEY`.
 //!
 //! [`access`] has these rules, [`items`] the data, and [`waiting`] the look-ups that wait for more.
 use std::sync::{Mutex, MutexGuard, PoisonError};

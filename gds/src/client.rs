@@ -72,9 +72,11 @@ fn offered() -> Option<String> {
     node::offered(&environment::server()?, |name| std::env::var_os(name))
 }
 
-/// Returns whether this process would have the plug-in for its server's.
+/// Returns whether this process would have the plug-in for its server's. Where its job is known to be too large, it says
+/// so before it is told of the job, which would be told twice.
 pub fn is_offered() -> bool {
-    environment::process().is_some() && offered().is_some()
+    let size = std::env::var(node::SIZE_VARIABLE).ok().and_then(|size| size.parse::<u32>().ok());
+    environment::process().is_some() && size.is_none_or(|size| size <= MOST_PROCESSES) && offered().is_some()
 }
 
 /// The host has been told of a job, on its own thread. Returns whether it can go on with this module: not where the job

@@ -76,6 +76,8 @@ struct Job {
     number: u64,
     /// Processes on this node.
     local: u32,
+    /// Processes in all, where the host has said so when it registered the job.
+    size: Option<u32>,
     listener: Listener,
     state: State,
     /// The host has more to say of it than there is in the segments: the next process that asks is told, and so are
@@ -146,21 +148,21 @@ impl Keeper {
     ///
     /// # Errors
     /// The kernel's, where it can have no door.
-    pub fn announce(&self, nspace: &Nspace, local: u32) -> io::Result<()> {
+    pub fn announce(&self, nspace: &Nspace, local: u32, size: Option<u32>) -> io::Result<()> {
         let mut jobs = self.shared.jobs();
         if !jobs.by_name.contains_key(nspace) && !jobs.left_alone.contains(nspace) {
             jobs.last += 1;
             let (number, listener) = (jobs.last, Listener::open()?);
             let state = State::Announced(Ahead::default());
-            let job = Job { number, local, listener, state, is_outdated: false };
+            let job = Job { number, local, size, listener, state, is_outdated: false };
             jobs.by_name.insert(nspace.clone(), job);
         }
         Ok(())
     }
 
-    /// The address of a job's segments, where there are or will be any.
-    pub fn address(&self, nspace: &Nspace) -> Option<String> {
-        self.shared.jobs().by_name.get(nspace).map(|job| job.listener.address().to_owned())
+    /// The address of a job's segments, where there are or will be any, and the number of its processes.
+    pub fn address(&self, nspace: &Nspace) -> Option<(String, Option<u32>)> {
+        self.shared.jobs().by_name.get(nspace).map(|job| (job.listener.address().to_owned(), job.size))
     }
 
     /// A process of a user asks about its job. Returns whether there are segments that say all of it.
@@ -413,11 +415,12 @@ mod tests {
     fn segments_have_what_a_host_adds_for_processes_that_come_later() {
         let (keeper, proc) = (Keeper::new().unwrap(), Proc::new(Nspace::new("job").unwrap(), Rank(0)));
         let user = nix::unistd::geteuid().as_raw();
-        keeper.announce(&proc.nspace, 1).unwrap();
+        keeper.announce(&proc.nspace, 1, Some(2)).unwrap();
         keeper.outdate(&proc.nspace);
         keeper.tell(&proc, || Some(answer(1)));
         // An opened address says that the thread has made them.
-        let address = keeper.address(&proc.nspace).unwrap();
+        let (address, size) = keeper.address(&proc.nspace).unwrap();
+        assert_eq!(size, Some(2));
         let site = || {
             let reader = instanton::handover::RemoteReader::open(&address).unwrap();
             reader.get(&Question::new(Rank::WILDCARD, "site")).unwrap()
@@ -446,16 +449,16 @@ mod tests {
                 _ => panic!("nobody has asked"),
             })
         };
-        keeper.announce(&proc.nspace, 1).unwrap();
+        keeper.announce(&proc.nspace, 1, Some(2)).unwrap();
         (0..100).for_each(|number| commit(number, 1000));
         assert!(held().is_some_and(|bytes| bytes > 100_000), "{:?}", held());
         commit(100, MOST_AHEAD);
         assert_eq!((held(), keeper.address(&proc.nspace)), (None, None));
-        keeper.announce(&proc.nspace, 1).unwrap();
+        keeper.announce(&proc.nspace, 1, Some(2)).unwrap();
         assert_eq!(held(), None, "what was committed before is not known any more");
         // Commits of small values are counted as well, by what they take here.
         keeper.forget(&proc.nspace);
-        keeper.announce(&proc.nspace, 1).unwrap();
+        keeper.announce(&proc.nspace, 1, Some(2)).unwrap();
         (0..MOST_AHEAD / 32).for_each(|number| commit(number, 1));
         assert_eq!(held(), None);
     }

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use instanton::data::{Key, Nspace, Proc, Rank};
+use instanton::data::{Key, Nspace, Proc, Rank, keys};
 use instanton::internal::upstream::{exchange, node, told};
 use instanton::trace;
 
@@ -24,9 +24,11 @@ use crate::{environment, memory, proof};
 const PRIORITY: c_int = 1;
 /// Priority for a peer that has asked for this one: more than that of a host's module that is named beside it.
 const ASKED: c_int = 101;
-/// Key by which a peer names its module, and the type of a text.
+/// Key by which a peer names its module.
 const NAMED: &[u8] = b"pmix.gds.mod";
+/// Types of a text and of a number of 32 bits.
 const TEXT: u16 = 3;
+const NUMBER: u16 = 14;
 
 /// The host, once it has asked for the module and is one that is served.
 static HOST: OnceLock<(Host, Module)> = OnceLock::new();
@@ -188,18 +190,27 @@ unsafe extern "C" fn assign_module(info: *const Info, count: usize, priority: *m
 
 /// The names of modules in an attribute that has such.
 fn named_in(info: *const Info) -> Option<Vec<u8>> {
+    let value = value_of(info, NAMED, TEXT)?;
+    memory::text(u64::from_le_bytes(value) as usize).ok()
+}
+
+/// The number of a job's processes in an attribute that has such.
+fn size_in(info: *const Info) -> Option<u32> {
+    let value = value_of(info, keys::JOB_SIZE.as_bytes(), NUMBER)?;
+    value.first_chunk().map(|size| u32::from_le_bytes(*size))
+}
+
+/// The first bytes of the value of an attribute with that key and type.
+fn value_of(info: *const Info, key: &[u8], kind: u16) -> Option<[u8; 8]> {
     let mut bytes = [0; size_of::<Info>()];
     memory::read(info as usize, &mut bytes).ok()?;
-    if bytes[..NAMED.len()] != *NAMED || bytes[NAMED.len()] != 0 {
-        return None;
-    }
+    let is_it = bytes[..key.len()] == *key && bytes[key.len()] == 0;
     let value = &bytes[520..];
-    let text = value[8..16].try_into().map_or(0, u64::from_le_bytes);
-    memory::text(text as usize).ok().filter(|_| value[..2] == TEXT.to_le_bytes())
+    value[8..16].try_into().ok().filter(|_| is_it && value[..2] == kind.to_le_bytes())
 }
 
 /// The host registers a job: the first time, it is proved to be what it is taken for.
-unsafe extern "C" fn add_nspace(nspace: *const c_char, local: u32, _: *const Info, _: usize) -> c_int {
+unsafe extern "C" fn add_nspace(nspace: *const c_char, local: u32, info: *const Info, count: usize) -> c_int {
     look(|| {
         let Some((host, _)) = HOST.get() else { return };
         let mut kept = kept();
@@ -218,7 +229,7 @@ unsafe extern "C" fn add_nspace(nspace: *const c_char, local: u32, _: *const Inf
             );
         }
         let (Kept::Jobs(keeper), Some(nspace)) = (&*kept, named(nspace)) else { return };
-        if let Err(error) = keeper.announce(&nspace, local) {
+        if let Err(error) = keeper.announce(&nspace, local, (0..count).find_map(|at| size_in(info.wrapping_add(at)))) {
             trace!("no segments of {nspace}: {error}");
         }
     });
@@ -232,9 +243,9 @@ fn named(nspace: *const c_char) -> Option<Nspace> {
 /// A process is about to be started.
 unsafe extern "C" fn setup_fork(proc: *const abi::Proc, environment: *mut *mut *mut c_char) -> c_int {
     with(|_, keeper| {
-        let Some(address) = process(proc).and_then(|proc| keeper.address(&proc.nspace)) else { return };
+        let Some((address, size)) = process(proc).and_then(|proc| keeper.address(&proc.nspace)) else { return };
         // SAFETY: the host's array, which each of its own modules grows in the same way.
-        if environment.is_null() || !unsafe { environment::add(environment, &address) } {
+        if environment.is_null() || !unsafe { environment::add(environment, &address, size) } {
             trace!("a process is not told where the segments of its job are");
         }
     });

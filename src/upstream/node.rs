@@ -22,6 +22,8 @@ use crate::trace;
 
 /// Variable with the address of the node's segments, and behind it that of the server which has put it there.
 pub const VARIABLE: &str = "INSTANTON_NODE_STORE";
+/// Variable with the number of processes of the job, where the plug-in knows it before there are segments.
+pub const SIZE_VARIABLE: &str = "INSTANTON_NODE_STORE_SIZE";
 /// Name of the plug-in among a stock server's ways of information.
 pub const MODULE: &str = "instanton";
 /// The plug-in's answer in place of the job's information: the segments have all of it. It is the status that the server

@@ -90,9 +90,10 @@ mod tests {
             let all = of_rank(&job, 3, Speech::default(), of_app(&job.apps[0], &Environment::new()));
             all["OMPI_MCA_btl_vader_backing_directory".as_ref() as &std::ffi::OsStr].clone()
         };
-        assert_eq!(backing(None), "/tmp/x/node1");
+        // Ranks that are not placed are on the first node.
+        assert_eq!(backing(None), "/tmp/x");
         assert_eq!(backing(Some("/dev/shm")), "/dev/shm");
-        assert_eq!(backing(Some("/tmp/x")), "/tmp/x/node1", "that of the node of a parent");
+        assert_eq!(backing(Some("/tmp/x/node1")), "/tmp/x", "that of the node of a parent");
     }
 
     #[test]

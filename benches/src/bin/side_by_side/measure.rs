@@ -143,7 +143,7 @@ impl Plan {
         for clients in STOCK_CLIENTS {
             let (prefix, job) = (format!("stock {clients}/"), format!("-n {clients} -c {clients} -k"));
             let theirs = format!("{job} -l {}", self.stock.folder().display());
-            let programs = [("-r 2", "init get"), ("", "fences 20 1"), ("", "gets 80 touch")];
+            let programs = [("-r 2", "init get"), ("", "fences 20 10"), ("", "gets 80 touch")];
             for (options, client) in std::iter::repeat_n(programs, turns as usize).flatten() {
                 let ours = (&self.ours, format!("{theirs} {options}"), &mut measured.ours);
                 let stock = (&self.stock, format!("{job} {options}"), &mut measured.stock);

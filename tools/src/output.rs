@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use instanton::data::Proc;
+use instanton::internal::sys::process::thread_time;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::time::{ClockId, clock_gettime};
 
 use source::{CHUNK, empty, give_out_longest};
 pub use source::{LineStyle, Source};
@@ -260,12 +260,6 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiv
 fn until(then: Instant, now: Instant) -> PollTimeout {
     let milliseconds = then.saturating_duration_since(now).as_micros().div_ceil(1000);
     PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX)
-}
-
-/// Processor time that this thread has taken so far.
-fn thread_time() -> Duration {
-    // It fails for nobody who asks for itself.
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// Makes reading and writing fail where they would wait.

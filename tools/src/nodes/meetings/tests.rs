@@ -1,0 +1,244 @@
+use super::*;
+use instanton::data::Rank;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+struct Test {
+    meetings: Meetings,
+    census: Census,
+    said: Sender<(usize, Result<Met, Status>)>,
+    heard: Receiver<(usize, Result<Met, Status>)>,
+}
+
+impl Test {
+    fn new() -> Self {
+        let ((said, heard), mut census) = (channel(), Census::default());
+        census.place(&Nspace::new("job").unwrap(), vec![0, 1, 2, 2]);
+        Self { meetings: Meetings::default(), census, said, heard }
+    }
+
+    fn come(&mut self, node: usize, data: &[u8], failed: Option<Status>) -> Vec<(usize, Result<Met, Status>)> {
+        let data = data.to_vec();
+        self.come_to(Kind::Fence, node, Part { data, failed, ..Part::default() })
+    }
+
+    fn come_to(&mut self, kind: Kind, node: usize, part: Part) -> Vec<(usize, Result<Met, Status>)> {
+        let said = self.said.clone();
+        let answer: Answer = Box::new(move |result| said.send((node, result)).unwrap());
+        let answers = self.meetings.come((kind, &all()), &self.census, (node, part, answer));
+        self.give(answers)
+    }
+
+    fn ends(&mut self, rank: u32) -> Vec<(usize, Result<Met, Status>)> {
+        self.census.has_ended(&proc(rank));
+        let answers = self.meetings.count(&self.census);
+        self.give(answers)
+    }
+
+    fn begins_anew(&mut self, rank: u32, node: usize) {
+        self.census.expect(&proc(rank));
+        let answers = self.meetings.expect(&proc(rank).nspace, node);
+        assert_eq!(self.give(answers), []);
+    }
+
+    fn give(&self, answers: Answers) -> Vec<(usize, Result<Met, Status>)> {
+        answers.into_iter().for_each(|(answer, result)| answer(result));
+        self.heard.try_iter().collect()
+    }
+}
+
+fn proc(rank: u32) -> Proc {
+    Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+}
+
+fn all() -> Vec<Proc> {
+    vec![Proc { rank: Rank::WILDCARD, ..proc(0) }]
+}
+
+#[test]
+fn all_are_answered_when_the_last_has_come_and_the_next_meeting_waits() {
+    let mut test = Test::new();
+    assert_eq!(test.come(0, b"a", None), []);
+    assert_eq!(test.come(2, b"b", None), []);
+    assert_eq!(test.come(0, b"next", None), []);
+    let met = test.come(1, b"c", None);
+    assert_eq!(met.iter().map(|(node, _)| *node).collect::<Vec<_>>(), [0, 2, 1]);
+    assert!(met.iter().all(|(_, result)| result.as_ref().unwrap().data == b"abc"));
+    assert_eq!(test.meetings.open.len(), 1);
+    test.come(1, b"", None);
+    assert_eq!(test.come(2, b"", None).len(), 3);
+    assert!(test.meetings.open.is_empty());
+}
+
+#[test]
+fn a_failure_that_nobody_has_met_is_taken_back() {
+    let mut test = Test::new();
+    let (job, gone) = (Nspace::new("job").unwrap(), Status::ERR_PROC_TERM_WO_SYNC);
+    test.come(1, b"!", Some(gone));
+    let answers = test.meetings.expect(&job, 1);
+    assert_eq!(test.give(answers), [(1, Err(gone))]);
+    assert!(test.meetings.open.is_empty());
+    test.come(0, b"a", None);
+    assert_eq!(test.come(1, b"!", Some(gone)), [(0, Err(gone))]);
+    let answers = test.meetings.expect(&job, 1);
+    assert_eq!(test.give(answers), [], "somebody has been told");
+}
+
+#[test]
+fn a_failure_is_told_to_all_once_and_leaves_nothing() {
+    let mut test = Test::new();
+    let gone = Status::ERR_PROC_TERM_WO_SYNC;
+    test.come(0, b"a", None);
+    assert_eq!(test.come(1, b"!", Some(gone)), [(0, Err(gone))]);
+    let all = Met { data: b"a!b".to_vec(), failed: Some(gone), ..Met::default() };
+    assert_eq!(test.come(2, b"b", None), [(2, Err(gone)), (1, Ok(all))]);
+    assert!(test.meetings.open.is_empty());
+    test.come(0, b"a", None);
+    test.census.lose(2);
+    let (answers, gone) = (test.meetings.count(&test.census), Status::ERR_PARTIAL_SUCCESS);
+    assert_eq!(test.give(answers), [(0, Err(gone))]);
+    assert_eq!(test.come(1, b"b", None), [(1, Err(gone))]);
+    assert!(test.meetings.open.is_empty());
+    test.census = Test::new().census;
+    test.come(0, b"a", None);
+    let answers = test.meetings.forget(&Nspace::new("job").unwrap());
+    assert_eq!(test.give(answers), [(0, Err(Status::EVENT_JOB_END))]);
+}
+
+#[test]
+fn nobody_waits_for_a_node_on_which_nobody_is_left() {
+    let (mut test, lost) = (Test::new(), Status::ERR_PARTIAL_SUCCESS);
+    test.come(0, b"a", None);
+    assert_eq!(test.ends(2), [], "another one may come there");
+    assert_eq!(test.ends(3), [(0, Err(lost))]);
+    assert_eq!(test.come(1, b"b", None), [(1, Err(lost))]);
+    assert!(test.meetings.open.is_empty());
+    assert_eq!(test.come(2, b"c", None), [(2, Err(lost))], "what was on its way is no part of the next meeting");
+    assert!(test.meetings.open.is_empty());
+    assert_eq!(test.come(0, b"a", None), [(0, Err(lost))]);
+    // Whoever comes anew is waited for in the next meeting, not in this one.
+    test.begins_anew(3, 2);
+    test.come(2, b"c", None);
+    assert_eq!(test.come(1, b"b", None), [(1, Err(lost))]);
+    test.come(0, b"a", None);
+    assert_eq!(test.come(1, b"b", None).len(), 3);
+    assert!(test.meetings.open.is_empty() && test.meetings.missed.is_empty());
+}
+
+#[test]
+fn who_has_come_before_its_end_has_done_its_part() {
+    let mut test = Test::new();
+    test.come(1, b"b", None);
+    assert_eq!(test.ends(1), []);
+    test.come(0, b"a", None);
+    assert!(test.come(2, b"c", None).iter().all(|(_, met)| met.is_ok()));
+}
+
+#[test]
+fn a_group_is_made_and_ended_without_members_that_are_excused() {
+    let group = Nspace::new("g").unwrap();
+    let part = || Part { excuses: true, notifies: true, ..Part::default() };
+    for operation in [GROUP_CONSTRUCT, GROUP_DESTRUCT] {
+        let (mut test, kind) = (Test::new(), Kind::Group(operation, group.clone()));
+        test.ends(1);
+        test.come_to(kind.clone(), 0, part());
+        let mut met = test.come_to(kind, 2, part());
+        if operation == GROUP_CONSTRUCT {
+            assert_eq!(met, [], "they are asked");
+            let by = [0, 2, 3].map(proc);
+            let answers = test.meetings.decide(&group, &[proc(1)], &by, &test.census);
+            met = test.give(answers);
+        }
+        assert!(met.iter().all(|(_, met)| met.as_ref().unwrap().gone == [proc(1)]) && met.len() == 2);
+        let asked = [0, 2, 3].map(proc).to_vec();
+        let failed = MembersFailed { group: group.clone(), gone: vec![proc(1)], asked };
+        let is_construct = operation == GROUP_CONSTRUCT;
+        assert_eq!(test.meetings.take_failed(), is_construct.then_some(failed).into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_leader_alone_is_asked_about_the_gone_and_waited_for_as_long_as_it_lives() {
+    for lives in [true, false] {
+        let (mut test, group) = (Test::new(), Nspace::new("g").unwrap());
+        let kind = || Kind::Group(GROUP_CONSTRUCT, group.clone());
+        let part = || Part { excuses: true, notifies: true, ..Part::default() };
+        test.meetings.lead(&group, Some(proc(3)));
+        test.ends(1);
+        assert_eq!(test.come_to(kind(), 0, part()), []);
+        assert_eq!(test.come_to(kind(), 2, part()), []);
+        assert_eq!(test.meetings.take_failed()[0].asked, [proc(3)]);
+        let (answers, others) = (test.meetings.decide(&group, &[proc(1)], &[proc(0)], &test.census), [proc(3)]);
+        assert_eq!(test.give(answers), [], "nobody has asked it");
+        let met = match lives {
+            true => {
+                let answers = test.meetings.decide(&group, &[proc(1)], &others, &test.census);
+                test.give(answers)
+            }
+            false => test.ends(3),
+        };
+        assert_eq!(met.len(), 2);
+        assert!(met.iter().all(|(_, met)| met.as_ref().unwrap().gone == [proc(1)]));
+        assert!(test.meetings.open.is_empty() && test.meetings.leaders.is_empty());
+    }
+}
+
+#[test]
+fn members_learn_who_is_gone_when_the_end_of_their_group_fails() {
+    let (mut test, group) = (Test::new(), Nspace::new("g").unwrap());
+    test.ends(1);
+    let failed = Some(Status::ERR_PROC_TERM_WO_SYNC);
+    let met = test.come_to(Kind::Group(GROUP_DESTRUCT, group.clone()), 0, Part::default());
+    assert_eq!(met, [(0, Ok(Met { gone: vec![proc(1)], failed, ..Met::default() }))]);
+    let met = test.come_to(Kind::Group(GROUP_CONSTRUCT, group), 0, Part::default());
+    assert_eq!(met, [(0, Err(Status::ERR_PROC_TERM_WO_SYNC))]);
+}
+
+#[test]
+fn a_meeting_that_cannot_be_is_refused_to_all() {
+    let (mut test, refused) = (Test::new(), Some(Status::ERR_NOT_SUPPORTED));
+    test.come(0, b"a", None);
+    let told = test.come_to(Kind::Fence, 1, Part { refused, ..Part::default() });
+    assert_eq!(told, [0, 1].map(|node| (node, Err(Status::ERR_NOT_SUPPORTED))));
+    assert_eq!(test.come(2, b"c", None), [(2, Err(Status::ERR_NOT_SUPPORTED))]);
+    assert!(test.meetings.open.is_empty());
+}
+
+#[test]
+fn a_meeting_of_a_group_goes_on_without_a_member_that_has_left_or_fails() {
+    let group = Nspace::new("g").unwrap();
+    let part = |excuses| Part { excuses, group: Some(group.clone()), ..Part::default() };
+    let ends = || Kind::Group(GROUP_DESTRUCT, group.clone());
+    for (kind, excuses, met) in
+        [(ends(), false, Ok(())), (Kind::Fence, true, Ok(())), (Kind::Fence, false, Err(Status::GROUP_LEFT))]
+    {
+        let mut test = Test::new();
+        test.come_to(kind.clone(), 0, part(excuses));
+        let answers = test.meetings.leave(&group, &proc(1), &test.census);
+        let mut told = test.give(answers);
+        // It has not heard of that yet.
+        told.extend(test.come_to(kind, 2, part(excuses)));
+        let told: Vec<_> = told.into_iter().map(|(node, told)| (node, told.map(drop))).collect();
+        assert_eq!(told, [(0, met), (2, met)]);
+        assert!(test.meetings.open.is_empty());
+    }
+    let mut test = Test::new();
+    test.come(0, b"a", None);
+    let answers = test.meetings.leave(&group, &proc(1), &test.census);
+    assert_eq!(test.give(answers), [], "a fence that names no group waits for it");
+}
+
+#[test]
+fn who_gives_a_group_up_ends_its_construction_for_all() {
+    let (mut test, group, given_up) = (Test::new(), Nspace::new("g").unwrap(), Status::GROUP_CONSTRUCT_ABORT);
+    let kind = || Kind::Group(GROUP_CONSTRUCT, group.clone());
+    test.come_to(kind(), 0, Part::default());
+    let answers = test.meetings.give_up(&group, &Proc { nspace: group.clone(), ..proc(0) }, &test.census);
+    assert_eq!(test.give(answers), [], "a stranger says so");
+    let answers = test.meetings.give_up(&group, &proc(0), &test.census);
+    assert_eq!(test.give(answers), [(0, Err(given_up))]);
+    assert_eq!(
+        [1, 2].map(|node| test.come_to(kind(), node, Part::default())),
+        [1, 2].map(|node| vec![(node, Err(given_up))])
+    );
+    assert!(test.meetings.open.is_empty());
+}

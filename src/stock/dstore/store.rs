@@ -22,6 +22,8 @@ use crate::wire::Form;
 const MOST_FILES: u64 = 16;
 /// Bytes for what each rank posts, beside as much as the host has said.
 const FOR_POSTS: u64 = 4 << 10;
+/// Most bytes that are written ahead of records.
+const MOST_AHEAD: u64 = 256 << 10;
 
 /// Records of a rank, or of the job.
 #[derive(Debug, Default)]
@@ -68,6 +70,8 @@ pub struct Store<S = File> {
     files: u64,
     /// First place that nothing is at.
     end: u64,
+    /// Place up to which there are pages.
+    ahead: u64,
     chains: Vec<Chain>,
     /// Bytes that are to be written, and their places.
     pending: Vec<(u64, Vec<u8>)>,
@@ -88,6 +92,7 @@ impl<S: Sink> Store<S> {
             datas: Vec::new(),
             files: MOST_FILES,
             end: FIRST_RECORD,
+            ahead: 0,
             chains,
             pending: Vec::new(),
         };
@@ -109,6 +114,7 @@ impl<S: Sink> Store<S> {
         store.files = room.div_ceil(SEGMENT).min(MOST_FILES);
         (store.metas, store.datas) = make(metas.len(), store.files as usize)?;
         store.flush()?;
+        store.write_ahead(room)?;
         for (file, at, bytes) in metas {
             store.metas[file].write_at(&bytes, at)?;
         }
@@ -122,7 +128,15 @@ impl<S: Sink> Store<S> {
 
     /// Bytes of the files that are in use.
     pub fn bytes(&self) -> u64 {
-        self.metas.len() as u64 * SEGMENT + self.end
+        self.metas.len() as u64 * SEGMENT + self.end.max(self.ahead)
+    }
+
+    /// Writes zeroes where records will come. A fault of a client maps the pages around it that there are: so there is one
+    /// fault for all ranks, where else there would be one for each page of what they post.
+    fn write_ahead(&mut self, room: u64) -> io::Result<()> {
+        let end_of_file = self.end.next_multiple_of(SEGMENT);
+        self.ahead = room.min(self.end + MOST_AHEAD).min(end_of_file);
+        self.change(self.end, &vec![0; self.ahead.saturating_sub(self.end) as usize])
     }
 
     /// Takes in what a process has posted.

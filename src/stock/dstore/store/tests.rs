@@ -28,6 +28,8 @@ impl Sink for Noted {
 struct Files {
     meta: Vec<u8>,
     datas: Vec<Vec<u8>>,
+    /// End of what has been written to the first of those with records.
+    written: u64,
 }
 
 /// Entries of a rank that a client finds, in their order.
@@ -95,6 +97,9 @@ impl Files {
         for (number, at, bytes) in std::mem::take(&mut *log.borrow_mut()) {
             let file = if number == 0 { &mut self.meta } else { &mut self.datas[number - 1] };
             let range = at as usize..at as usize + bytes.len();
+            if number == 1 {
+                self.written = self.written.max(range.end as u64);
+            }
             if bytes.len() > 64 {
                 file[range].copy_from_slice(&bytes);
                 look(self);
@@ -126,7 +131,8 @@ fn created(ranks: u64) -> (Store<Noted>, Files, Log) {
     })
     .unwrap();
     assert_eq!(made.0, 1);
-    let mut files = Files { meta: vec![0; SEGMENT as usize], datas: vec![vec![0; SEGMENT as usize]; made.1] };
+    let mut files =
+        Files { meta: vec![0; SEGMENT as usize], datas: vec![vec![0; SEGMENT as usize]; made.1], written: 0 };
     files.catch_up(&log, |_| {});
     (store, files, log)
 }
@@ -144,6 +150,19 @@ fn what_the_host_has_said_is_found() {
         assert_eq!(files.all(slot), said);
         assert_eq!(files.get(slot, "pmix.c"), None);
     }
+}
+
+#[test]
+fn what_ranks_post_lies_on_pages_that_there_are() {
+    let (mut store, files, log) = created(3);
+    let written = files.written;
+    assert!(store.bytes() >= SEGMENT + written, "pages are charged for");
+    for slot in 1..=3 {
+        post(&mut store, slot, &[("posted", Some(Value::ByteObject(vec![1; 3 << 10])))]).unwrap();
+    }
+    let end = |(number, at, bytes): &(usize, u64, Vec<u8>)| if *number == 0 { 0 } else { at + bytes.len() as u64 };
+    let end = log.borrow().iter().map(end).max().unwrap();
+    assert!(end > 9 << 10 && end <= written, "{end} of {written}");
 }
 
 #[test]

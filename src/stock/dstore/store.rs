@@ -136,7 +136,9 @@ impl<S: Sink> Store<S> {
     fn write_ahead(&mut self, room: u64) -> io::Result<()> {
         let end_of_file = self.end.next_multiple_of(SEGMENT);
         self.ahead = room.min(self.end + MOST_AHEAD).min(end_of_file);
-        self.change(self.end, &vec![0; self.ahead.saturating_sub(self.end) as usize])
+        let zeroes = vec![0; self.ahead.saturating_sub(self.end) as usize];
+        // Behind the last byte of the last file there is none.
+        if zeroes.is_empty() { Ok(()) } else { self.change(self.end, &zeroes) }
     }
 
     /// Takes in what a process has posted.

@@ -6,7 +6,7 @@ use super::budget::Budget;
 use super::ids::{SegmentId, Want};
 use crate::data::archive::ArchiveError;
 use crate::data::maps::MapError as BadMap;
-use crate::data::{BadBytes, DataType, Key, Rank, Scope, Status};
+use crate::data::{BadBytes, DataType, Key, Nspace, Rank, Scope, Status};
 
 pub use crate::sys::memory::MapError;
 pub use crate::sys::pin::PinError;
@@ -164,6 +164,14 @@ pub enum WriteError {
         /// Fault of the value.
         error: ArchiveError,
     },
+    /// The job information was made for another namespace.
+    #[error("job information of {info} in the store of {nspace}")]
+    Nspace {
+        /// Namespace of the store.
+        nspace: Nspace,
+        /// That of the information.
+        info: Nspace,
+    },
     /// The job has no such rank.
     #[error("rank {rank} of a job with room for {ranks}")]
     Rank {
@@ -209,7 +217,7 @@ impl WriteError {
             | WriteError::TooLarge { .. }
             | WriteError::TakesLong { .. } => Status::ERR_OUT_OF_RESOURCE,
             WriteError::Value { error, .. } => error.status(),
-            WriteError::Rank { .. } | WriteError::Scope { .. } => Status::ERR_BAD_PARAM,
+            WriteError::Nspace { .. } | WriteError::Rank { .. } | WriteError::Scope { .. } => Status::ERR_BAD_PARAM,
             WriteError::Damaged(_) | WriteError::Attach(_) => Status::ERROR,
         }
     }

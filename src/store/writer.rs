@@ -100,10 +100,10 @@ pub struct JobWriter {
 }
 
 impl JobWriter {
-    /// Makes a job's segments.
+    /// Makes a job's segments, with room for the ranks that the information speaks of.
     ///
     /// # Errors
-    /// [`WriteError`] when there is no room for them.
+    /// [`WriteError`] when there is no room for them, or the information was made for another namespace.
     pub fn create(nspace: &Nspace, info: JobInfo, limits: &Limits) -> Result<Self, WriteError> {
         Self::create_at(nspace, info, limits, NOWHERE)
     }
@@ -166,7 +166,9 @@ impl JobWriter {
     /// Replaces the job information as a whole.
     ///
     /// # Errors
-    /// [`WriteError`] when there is no room for it, or when it speaks of ranks that there is no room for.
+    /// [`WriteError`] when there is no room for it, when it speaks of ranks that there is no room for
+    /// ([`WriteError::Rank`]: a job never grows beyond those that it was created with), or when it was made for another
+    /// namespace.
     pub fn replace_info(&mut self, info: JobInfo) -> Result<(), WriteError> {
         let ranks = self.words().ranks();
         if info.ranks() > ranks {
@@ -532,6 +534,9 @@ fn make_info(
     generation: u64,
     budget: &Budget,
 ) -> Result<OwnSegment, WriteError> {
+    if info.nspace != *nspace {
+        return Err(WriteError::Nspace { nspace: nspace.clone(), info: info.nspace });
+    }
     let label = Label::new("info", nspace, places);
     OwnSegment::written(&label, generation, info_words(info, job, generation)?, budget)
 }

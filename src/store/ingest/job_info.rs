@@ -8,7 +8,7 @@ use super::contradiction::Contradiction;
 use super::entries::Entries;
 use super::interner::Interner;
 use super::nodes::Nodes;
-use crate::data::Value;
+use crate::data::{Nspace, Value};
 use crate::sys::scratch::Scratch;
 
 /// More ranks than this are refused before memory is taken for them.
@@ -24,6 +24,7 @@ pub(in crate::store) struct Session {
 /// Job information before the processes start, ready to be written ([`crate::store::JobWriter`]).
 #[derive(Debug, Clone)]
 pub struct JobInfo {
+    pub(in crate::store) nspace: Nspace,
     pub(super) has_data: bool,
     pub(in crate::store) size: u32,
     pub(in crate::store) ranks: u32,

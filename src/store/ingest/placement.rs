@@ -54,6 +54,7 @@ fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     let plan = column_planner::plan(values, &mut job.processes.strings, &known, &own_ranks);
     let texts = [sums(&mut job, &nodes, size, own_node, &own_ranks), node_map(&mut job), proc_map];
     Ok(JobInfo {
+        nspace: job.nspace,
         has_data: job.has_data,
         size,
         ranks,

@@ -159,6 +159,16 @@ fn what_a_job_cannot_have_is_refused() {
 }
 
 #[test]
+fn job_information_of_another_namespace_is_refused() {
+    let other = || JobInfo::from_infos(&Nspace::new("other").unwrap(), 2, &infos(), "alpha").unwrap();
+    let is_refused = |outcome| matches!(outcome, Err(WriteError::Nspace { info, .. }) if info.as_bytes() == b"other");
+    assert!(is_refused(JobWriter::create(&nspace(), other(), &Limits::default()).map(drop)));
+    let mut writer = writer(&Limits::default());
+    assert!(is_refused(writer.replace_info(other())));
+    assert_eq!((writer.reader().nspace().unwrap(), writer.stats().generation), (nspace(), 1));
+}
+
+#[test]
 fn values_that_no_record_holds_are_refused_before_they_are_copied() {
     let mut info = job_info(&infos());
     for name in ["one half", "other half"] {

@@ -6,7 +6,8 @@ mod launch;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use launch::{Launch, Outcome, UP, dist, have, mpirun, peer, traced_gets};
+use launch::kills::{Kill, RANKS};
+use launch::{Launch, Outcome, UP, dist, have, mpirun, peer, skipped, traced_gets};
 use nix::sys::signal::Signal;
 
 /// The plug-ins of Debian's library.
@@ -199,5 +200,25 @@ fn a_killed_rank_ends_its_job() {
         let run = |how: [&str; 2]| with_plugin(ranks(3, &on_ours(), &misbehave)).args(how).run();
         run(["abort", "7"]).expect(7);
         run(["signal", "9"]).expect(128 + Signal::SIGKILL as i32);
+    }
+}
+
+#[test]
+fn whoever_is_killed_on_several_nodes_leaves_nothing_and_nobody_waits() {
+    let (test, killer) = ("whoever_is_killed_on_several_nodes_leaves_nothing_and_nobody_waits", peer("pmix/killer"));
+    if !nix::unistd::geteuid().is_root() {
+        return skipped(test, "not root");
+    }
+    if !can_run(test, &[&killer]) {
+        return;
+    }
+    let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/launch/nodes");
+    for (number, kill) in Kill::some().enumerate() {
+        println!("{kill:?}");
+        let words = if number % 2 == 0 { on_ours() } else { String::new() };
+        let launch = ranks(RANKS, &words, &killer).env("INSTANTON_TEST_COMPONENTS", components());
+        let launch = launch.insert(0, ["--mca", "plm_rsh_agent"]).insert(2, [nodes.clone()]);
+        let launch = launch.insert(3, ["--host", "one:2,two:2", "--map-by", "node"]).through(nodes.clone());
+        kill.of(with_plugin(launch)).run();
     }
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use instanton::internal::stock::SERVED;
+use launch::kills::{Kill, RANKS};
 use launch::{Launch, Outcome, UP, dist, have, peer, skipped, target, traced_gets};
 use nix::sys::signal::Signal;
 
@@ -297,5 +298,20 @@ fn a_killed_server_leaves_no_rank_that_waits() {
         let launch = launch.env("INSTANTON_TEST_WORDS", UP);
         let outcome = launch.killed_when_up().run().expect(0);
         assert_eq!(outcome.lines_with("Finalize"), 0, "{outcome:#?}");
+    }
+}
+
+#[test]
+fn whoever_is_killed_on_several_nodes_leaves_nothing_and_nobody_waits() {
+    let test = "whoever_is_killed_on_several_nodes_leaves_nothing_and_nobody_waits";
+    if !nix::unistd::geteuid().is_root() {
+        return skipped(test, "not root");
+    }
+    for suite in Suite::all(test, &["pmix/killer"]) {
+        for (number, kill) in Kill::some().enumerate() {
+            println!("{}: {kill:?}", suite.name);
+            let library = [Ours, Stock][number % 2];
+            kill.of(suite.on_nodes(suite.plugged(RANKS, library, "pmix/killer"), &[])).run();
+        }
     }
 }

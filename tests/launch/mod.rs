@@ -7,6 +7,8 @@
 //! /dev/shm fails its test. Launches take turns, because children belong to the whole test process.
 
 #![allow(dead_code, reason = "every test uses its own part of it")]
+pub mod kills;
+
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -124,6 +126,7 @@ pub struct Launch {
     arguments: Vec<OsString>,
     environment: Vec<(&'static str, OsString)>,
     leaves: Option<&'static str>,
+    abandons: bool,
 }
 
 impl Launch {
@@ -139,7 +142,8 @@ impl Launch {
 
     /// A program that nobody launches: it is a launcher itself.
     pub fn alone(program: impl Into<PathBuf>) -> Launch {
-        Launch { launcher: program.into(), arguments: Vec::new(), environment: Vec::new(), leaves: None }
+        let launcher = program.into();
+        Launch { launcher, arguments: Vec::new(), environment: Vec::new(), leaves: None, abandons: false }
     }
 
     fn by(launcher: PathBuf, options: &[&str], ranks: u32, program: impl AsRef<OsStr>) -> Launch {
@@ -191,6 +195,13 @@ impl Launch {
         self
     }
 
+    /// It leaves files of its own in its temporary directory, as launchers that are killed do; none may be of this
+    /// project.
+    pub fn abandons_its_folder(mut self) -> Launch {
+        self.abandons = true;
+        self
+    }
+
     /// Starts it and waits for its end.
     pub fn run(self) -> Outcome {
         self.start().finish()
@@ -220,6 +231,7 @@ impl Launch {
             tmpdir,
             shm_before,
             leaves: self.leaves,
+            abandons: self.abandons,
             _turn: turn,
         }
     }
@@ -287,6 +299,7 @@ pub struct Running {
     tmpdir: PathBuf,
     shm_before: BTreeSet<PathBuf>,
     leaves: Option<&'static str>,
+    abandons: bool,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -305,7 +318,11 @@ impl Running {
     /// Waits until the launcher, all that it started and all that it printed has ended; nothing may be left.
     pub fn finish(mut self) -> Outcome {
         while self.step() {}
-        let files = files_in(&self.tmpdir);
+        let mut files = files_in(&self.tmpdir);
+        files.retain(|path| {
+            let path = path.strip_prefix(&self.tmpdir).unwrap_or(path);
+            !self.abandons || path.to_string_lossy().contains("instanton")
+        });
         assert!(files.is_empty(), "left in TMPDIR: {files:#?}; {:#?}", self.seen);
         let is_excused = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -139,6 +139,7 @@ pub unsafe fn prove(host: &Host, answers: &Answers, fetch: abi::Fetch, nspace: &
                 list as abi::Object,
             )
         };
+        memory::forget();
         match status {
             abi::SUCCESS => proof::answer(host, answers, list, key.to_bytes()),
             status => Err(std::io::Error::other(format!("it is not there ({status})"))),

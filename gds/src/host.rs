@@ -236,6 +236,7 @@ impl Host {
         let read = memory::read(buffer.base as usize, &mut bytes);
         // SAFETY: the library has allocated it for its caller.
         unsafe { libc::free(buffer.base.cast()) };
+        memory::forget();
         (status == SUCCESS && read.is_ok()).then_some(bytes)
     }
 
@@ -251,6 +252,7 @@ impl Host {
         let read = memory::read(found as usize, &mut bytes);
         // SAFETY: the library has allocated it for its caller.
         unsafe { libc::free(found.cast()) };
+        memory::forget();
         read.is_ok().then_some(bytes)
     }
 }

@@ -1,8 +1,11 @@
 //! Reading the host's memory at addresses that may be none: a wrong one is an error of the kernel, and no crash.
 //!
 //! The kernel is asked about each page, by a call that reads a word there and changes nothing; what it could read is
-//! then read here. Nobody takes the page away meanwhile: its owner is in the call that is being answered, and waits.
+//! then read here. Nobody takes the page away meanwhile: its owner is in the call that is being answered, and waits. So
+//! the kernel is asked about a page once in such a call ([`in_one_call`]): objects of the host lie close together, and a
+//! question costs as much as the rest of a look at a few of them.
 //! The kernel could copy it all as well (`process_vm_readv`), at ten times the cost.
+use std::cell::Cell;
 use std::io;
 
 use libc::c_void;
@@ -16,8 +19,49 @@ const NO_OPERATION: libc::c_int = -1;
 /// Bytes of the kernel's set of signals.
 const SET: usize = 8;
 
+/// Pages that are remembered.
+const REMEMBERED: usize = 8;
+
+thread_local! {
+    /// The latest pages that were found readable in the call that is being answered; `None` outside of one.
+    static READABLE: Cell<Option<[usize; REMEMBERED]>> = const { Cell::new(None) };
+}
+
+/// Answers a call of the host, which leaves what it has given where it is until then.
+pub fn in_one_call<T>(body: impl FnOnce() -> T) -> T {
+    struct End(Option<[usize; REMEMBERED]>);
+    impl Drop for End {
+        fn drop(&mut self) {
+            READABLE.set(self.0);
+        }
+    }
+    let _end = End(READABLE.replace(Some([0; REMEMBERED])));
+    body()
+}
+
+/// The host has worked, or something was freed: pages may be gone.
+pub fn forget() {
+    READABLE.set(READABLE.get().map(|_| [0; REMEMBERED]));
+}
+
 /// Returns whether the page of an address can be read.
 fn is_readable(address: usize) -> bool {
+    let page = address / PAGE;
+    let remembered = READABLE.get();
+    if remembered.is_some_and(|pages| pages.contains(&page)) {
+        return true;
+    }
+    let is_readable = ask(address);
+    if let Some(mut pages) = remembered.filter(|_| is_readable) {
+        pages.rotate_right(1);
+        pages[0] = page;
+        READABLE.set(Some(pages));
+    }
+    is_readable
+}
+
+/// Asks the kernel about it.
+fn ask(address: usize) -> bool {
     let word = (address & !(SET - 1)) as *const c_void;
     // SAFETY: the kernel looks whether it can read the word, and refuses the operation otherwise.
     let refused = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_OPERATION, word, 0usize, SET) };
@@ -111,6 +155,27 @@ mod tests {
         let at = words.as_ptr() as usize;
         assert_eq!((pointer(at).unwrap(), number(at).unwrap()), (0x0100_0000_0000_0007, 7));
         assert_eq!(text(at + 8).unwrap(), &words[8..words.len() - 2]);
+    }
+
+    #[test]
+    fn the_kernel_is_asked_about_a_page_once_in_a_call() {
+        use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+        // SAFETY: fresh memory, which nobody reads when it is gone: only the kernel is asked about it then.
+        unsafe {
+            let at =
+                mmap_anonymous(None, PAGE.try_into().unwrap(), ProtFlags::PROT_READ, MapFlags::MAP_PRIVATE).unwrap();
+            let address = at.as_ptr() as usize;
+            in_one_call(|| {
+                assert!(pointer(address).is_ok());
+                munmap(at, PAGE).unwrap();
+                assert!(is_readable(address + 8) && !is_readable(PAGE));
+                in_one_call(|| assert!(!is_readable(address)));
+                assert!(is_readable(address));
+                forget();
+                assert!(pointer(address).is_err());
+            });
+            assert!(!is_readable(address));
+        }
     }
 
     #[test]

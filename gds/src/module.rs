@@ -49,7 +49,7 @@ fn kept() -> MutexGuard<'static, Kept> {
 
 /// Runs a look, and keeps its panic in.
 fn look(body: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| memory::in_one_call(body))) {
         // The payload's own destructor may panic too.
         std::mem::forget(panic);
         let _ = catch_unwind(|| trace!("a bug of the plug-in"));

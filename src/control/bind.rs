@@ -15,7 +15,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use crate::sys::{directory, random};
+use crate::sys::{directory, random, strays};
 
 /// `sun_path` has 108 bytes, one of them for the NUL.
 const MAX_PATH: usize = 107;
@@ -32,6 +32,7 @@ pub const FOR_JOBS: &str = "instanton-";
 pub fn bind_abstract(prefix: &str) -> io::Result<(UnixListener, String)> {
     let name = format!("{prefix}{}", random_name()?);
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    strays::refuse(&listener);
     listener.set_nonblocking(true)?;
     Ok((listener, name))
 }
@@ -63,6 +64,7 @@ pub fn bind_path(tmpdir: &Path) -> io::Result<(UnixListener, PathSocket)> {
     let directory = directory::make_own(&parent, &name)?;
     let socket = PathSocket { path, parent, directory, name };
     let listener = UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", socket.directory.as_raw_fd()))?;
+    strays::refuse(&listener);
     listener.set_nonblocking(true)?;
     // Others pass through the directory and cannot list it; what they may do at the socket is decided there.
     fchmodat(&socket.directory, SOCKET, Mode::from_bits_truncate(0o666), FchmodatFlags::FollowSymlink)?;

@@ -10,7 +10,7 @@ use rkyv::util::AlignedVec;
 use super::frame::{self, BEFORE, FrameError, HEADER, Header, Kind, MAX_DESCRIPTORS, MAX_HANDSHAKE};
 use crate::account::{Account, Charge, Kind as Held};
 use crate::data::archive::Wire;
-use crate::sys::{queue, socket};
+use crate::sys::{queue, socket, strays};
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
 use crate::transport::output::{Flush, Full, Kept, Output, SENT_PER_TURN};
 use crate::transport::shares::Owner;
@@ -100,6 +100,12 @@ pub enum Incoming<'a> {
     Refused(Header),
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        strays::close(&self.stream);
+    }
+}
+
 impl Connection {
     /// A connection just accepted.
     pub fn new(stream: UnixStream, peer: socket::Peer) -> Self {
@@ -125,8 +131,7 @@ impl Connection {
         self.account = account;
     }
 
-    /// Reads what has come, a turn's worth at most. There is no room for control data: descriptors that a peer sends
-    /// are closed by the kernel.
+    /// Reads what has come, a turn's worth at most. One that has sent descriptors is cut off, where the kernel has let it.
     ///
     /// A short read has emptied the socket, and the poll tells of what comes after it; `to_end` says that it has told
     /// already, and that there may be an end to be found.

@@ -11,7 +11,7 @@ use nix::unistd::geteuid;
 
 use super::message::{self, Outcome, REQUEST, Request, TOKEN, Token, Wish};
 use crate::store::{JobWriter, ReaderId};
-use crate::sys::{random, socket};
+use crate::sys::{random, socket, strays};
 use crate::trace;
 
 /// Most readers of one listener.
@@ -55,6 +55,7 @@ impl Listener {
         let name = format!("instanton-store-{}", message::hex(&random::bytes::<16>()?));
         let token = random::bytes::<TOKEN>()?;
         let door = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        strays::refuse(&door);
         door.set_nonblocking(true)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(&door, EpollEvent::new(EpollFlags::EPOLLIN, DOOR))?;

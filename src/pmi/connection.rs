@@ -1,5 +1,5 @@
 //! One connection of the PMI door: bytes in, messages out.
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use mio::net::UnixStream;
 
@@ -8,7 +8,7 @@ use super::version::Version;
 use super::words::{BadWords, LENGTH, LONGEST, length};
 use crate::account::Account;
 use crate::data::Proc;
-use crate::sys::queue;
+use crate::sys::{queue, socket, strays};
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
 use crate::transport::output::{Flush, Full, Output, SENT_PER_TURN};
 use crate::transport::turns::Place;
@@ -76,6 +76,12 @@ pub struct Connection {
     output: Output<Vec<u8>, ()>,
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        strays::close(&self.stream);
+    }
+}
+
 impl Connection {
     pub fn new(stream: UnixStream) -> Self {
         Connection {
@@ -97,9 +103,9 @@ impl Connection {
 
     /// Reads what has come, a message's worth at most; see [`Input::fill`].
     pub fn fill(&mut self, scratch: &mut [u8; CHUNK], to_end: bool) -> io::Result<Fill> {
-        let (stream, rest) = (&mut self.stream, &mut self.rest);
+        let (stream, rest) = (&self.stream, &mut self.rest);
         let filled = self.input.fill(scratch, LONGEST, to_end, |into| {
-            let read = stream.read(into)?;
+            let read = socket::read(stream, into)?;
             *rest = rest.map(|rest| rest.saturating_sub(read));
             Ok(read)
         });

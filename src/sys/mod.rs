@@ -75,6 +75,7 @@ pub mod socket;
 pub mod spawn;
 #[cfg(feature = "server")]
 pub mod stopwatch;
+pub mod strays;
 #[cfg(feature = "client")]
 pub mod table;
 #[cfg(all(test, feature = "server"))]

@@ -14,6 +14,8 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
+use super::strays;
+
 /// Most descriptors that come with one message. The kernel allows 253.
 pub const MAX_DESCRIPTORS: usize = 64;
 
@@ -163,12 +165,23 @@ fn send_bytes(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Reads what has come, without room for control data: the kernel closes descriptors that come with it. 0 is the end.
+/// Reads what has come. 0 is the end. Descriptors do not come with it: see [`strays`].
 ///
 /// # Errors
-/// The kernel's; `WouldBlock` on a nonblocking socket where nothing has come.
+/// The kernel's; `WouldBlock` on a nonblocking socket where nothing has come; `InvalidData` where descriptors come with it.
 #[inline]
 pub fn read(socket: &impl AsFd, into: &mut [u8]) -> io::Result<usize> {
+    match strays::looks_first() {
+        false => read_all(socket, into),
+        true => match strays::clean(socket, into)? {
+            0 => Ok(0),
+            bytes => read_all(socket, &mut into[..bytes]),
+        },
+    }
+}
+
+#[inline]
+fn read_all(socket: &impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     loop {
         // SAFETY:
         // - the descriptor is open as long as `socket` is borrowed

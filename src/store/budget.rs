@@ -11,6 +11,8 @@ pub struct Budget(Arc<Inner>);
 struct Inner {
     limit: u64,
     used: AtomicU64,
+    /// Bytes that are [kept](Budget::keep), as far as they are not in use.
+    kept: AtomicU64,
     /// The budget that this one is a part of.
     whole: Option<Budget>,
 }
@@ -18,13 +20,24 @@ struct Inner {
 impl Budget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
-        Self(Arc::new(Inner { limit, used: AtomicU64::new(0), whole: None }))
+        Self::open(limit, None)
     }
 
     /// A budget of `limit` bytes, which count for this one as well.
     pub fn part(&self, limit: u64) -> Self {
         let limit = limit.min(self.limit());
-        Self(Arc::new(Inner { limit, used: AtomicU64::new(0), whole: Some(self.clone()) }))
+        Self::open(limit, Some(self.clone()))
+    }
+
+    fn open(limit: u64, whole: Option<Budget>) -> Self {
+        Self(Arc::new(Inner { limit, used: AtomicU64::new(0), kept: AtomicU64::new(0), whole }))
+    }
+
+    /// Keeps so many bytes for those who have [little](Self::charge_kept), and a sixteenth of the budget at most. Whole
+    /// steps are kept, or nothing.
+    pub(super) fn keep(&self, bytes: u64, step: u64) {
+        let most = bytes.min(self.limit() / 16);
+        self.0.kept.store(most - most % step, Ordering::Relaxed);
     }
 
     /// Bytes in use.
@@ -32,9 +45,9 @@ impl Budget {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may still be taken.
+    /// Bytes that anybody may still take.
     pub fn left(&self) -> u64 {
-        let left = self.limit().saturating_sub(self.used());
+        let left = self.open_to_all().saturating_sub(self.used());
         self.0.whole.as_ref().map_or(left, |whole| left.min(whole.left()))
     }
 
@@ -43,15 +56,35 @@ impl Budget {
         self.0.limit
     }
 
+    /// Bytes that may be in use where nothing of what is kept is.
+    pub(super) fn open_to_all(&self) -> u64 {
+        self.limit() - self.0.kept.load(Ordering::Relaxed)
+    }
+
     /// Takes some of it, given back when the charge is dropped; `None` when there is not enough.
     pub(super) fn charge(&self, bytes: u64) -> Option<Charge> {
+        self.charge_to(bytes, self.open_to_all(), 0)
+    }
+
+    /// [`charge`](Self::charge), of what is kept.
+    pub(super) fn charge_kept(&self, bytes: u64) -> Option<Charge> {
+        let take = |kept: u64| kept.checked_sub(bytes);
+        self.0.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        let charge = self.charge_to(bytes, self.limit(), bytes);
+        if charge.is_none() {
+            self.0.kept.fetch_add(bytes, Ordering::Relaxed);
+        }
+        charge
+    }
+
+    fn charge_to(&self, bytes: u64, most: u64, kept: u64) -> Option<Charge> {
         let whole = match &self.0.whole {
             Some(whole) => Some(Box::new(whole.charge(bytes)?)),
             None => None,
         };
-        let take = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
+        let take = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= most);
         self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        Some(Charge { budget: self.clone(), bytes, _of_whole: whole })
+        Some(Charge { budget: self.clone(), bytes, kept, _of_whole: whole })
     }
 }
 
@@ -60,6 +93,8 @@ impl Budget {
 pub(super) struct Charge {
     budget: Budget,
     bytes: u64,
+    /// Bytes of them that are kept again afterwards.
+    kept: u64,
     /// Charge of as many bytes to the budget that this one is a part of.
     _of_whole: Option<Box<Charge>>,
 }
@@ -67,6 +102,7 @@ pub(super) struct Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.budget.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.0.kept.fetch_add(self.kept, Ordering::Relaxed);
     }
 }
 

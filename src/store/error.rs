@@ -138,7 +138,7 @@ pub enum WriteError {
         wanted: u64,
         /// Bytes in use.
         used: u64,
-        /// The limit.
+        /// The limit, less what is kept for ranks that have posted little.
         limit: u64,
     },
     /// The system has no memory for it.
@@ -198,7 +198,7 @@ pub enum WriteError {
 
 impl WriteError {
     pub(super) fn budget(budget: &Budget, wanted: u64) -> Self {
-        WriteError::Budget { wanted, used: budget.used(), limit: budget.limit() }
+        WriteError::Budget { wanted, used: budget.used(), limit: budget.open_to_all() }
     }
 
     pub(super) fn memory(error: impl std::error::Error + Send + Sync + 'static) -> Self {

@@ -137,18 +137,37 @@ impl Label {
 /// Memory comes in pages.
 const PAGE: u64 = 4096;
 
+fn charged(budget: &Budget, bytes: u64) -> Result<Charge, WriteError> {
+    budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))
+}
+
 #[cfg_attr(not(feature = "named-segments"), expect(unused_variables, reason = "memory has no number"))]
 impl OwnSegment {
     /// Makes a segment; its number tells it from others of its kind. Memory for what is behind its
     /// [first bytes](Self::taken) is [taken](Mapping::take) when it is needed.
     pub(super) fn create(label: &Label, number: u64, len: u64, budget: &Budget) -> Result<Self, WriteError> {
+        Self::create_charged(label, number, len, |bytes| charged(budget, bytes))
+    }
+
+    /// [`create`](Self::create) of what the budget [keeps](Budget::keep).
+    pub(super) fn create_kept(label: &Label, number: u64, len: u64, budget: &Budget) -> Result<Self, WriteError> {
+        let charge = |bytes| budget.charge_kept(bytes).ok_or_else(|| WriteError::budget(budget, bytes));
+        Self::create_charged(label, number, len, charge)
+    }
+
+    fn create_charged(
+        label: &Label,
+        number: u64,
+        len: u64,
+        charge: impl FnOnce(u64) -> Result<Charge, WriteError>,
+    ) -> Result<Self, WriteError> {
         #[cfg(feature = "named-segments")]
         if let Some(new) = label.file(number)? {
             let made = || memory::segment_in(new.writable, len).map(|mapping| (mapping, new.readable));
-            return Ok(Self { _file: Some(new.file), ..Self::made(len, budget, made)? });
+            return Ok(Self { _file: Some(new.file), ..Self::made(len, charge, made)? });
         }
         let mut taken = len as usize;
-        let made = Self::made(len, budget, || {
+        let made = Self::made(len, charge, || {
             let (mapping, fd, first) = memory::segment(&label.name, len)?;
             taken = first;
             Ok((mapping, fd))
@@ -168,18 +187,21 @@ impl OwnSegment {
         if let Some(new) = label.file(number)? {
             let write = |write: &mut dyn FnMut(&[u64]) -> _| words.write(write);
             let made = || memory::frozen_segment_in(new.writable, new.readable, len, write);
-            return Ok(Self { _file: Some(new.file), ..Self::made(len, budget, made)? });
+            return Ok(Self { _file: Some(new.file), ..Self::made(len, |bytes| charged(budget, bytes), made)? });
         }
-        Self::made(len, budget, || memory::frozen_segment(&label.name, len, |write| words.write(write)))
+        Self::made(
+            len,
+            |bytes| charged(budget, bytes),
+            || memory::frozen_segment(&label.name, len, |write| words.write(write)),
+        )
     }
 
     fn made(
         len: u64,
-        budget: &Budget,
+        charge: impl FnOnce(u64) -> Result<Charge, WriteError>,
         make: impl FnOnce() -> Result<(Mapping, OwnedFd), MemoryError>,
     ) -> Result<Self, WriteError> {
-        let bytes = len.next_multiple_of(PAGE);
-        let charge = budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))?;
+        let charge = charge(len.next_multiple_of(PAGE))?;
         let (mut mapping, fd) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
         mapping.own();
         let taken = mapping.len();

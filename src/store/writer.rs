@@ -20,11 +20,11 @@ use super::error::{ReadError, WriteError};
 use super::ids::{Have, ReaderId, SegmentId};
 use super::info::build::info_words;
 use super::ingest::JobInfo;
-use super::modex::heap::SegmentSet;
+use super::modex::heap::{SMALLEST, SegmentSet};
 use super::modex::lingering::Lingering;
 use super::modex::reader_pages::{Held, Misuse, Pages, ReaderPageHandle};
 use super::modex::records::Changes;
-use super::modex::table::{Prepared, Table};
+use super::modex::table::{KEPT, Prepared, Table};
 use super::modex::visibility::Visibility;
 #[cfg(feature = "named-segments")]
 use super::named::Claim;
@@ -127,6 +127,8 @@ impl JobWriter {
 
     fn create_at(nspace: &Nspace, info: JobInfo, limits: &Limits, places: Places) -> Result<Self, WriteError> {
         let (id, ranks) = (RandomState::new().hash_one(nspace.as_bytes()), info.ranks());
+        let limits = Limits { budget: limits.budget.part(u64::MAX), ..limits.clone() };
+        limits.budget.keep(u64::from(ranks) * KEPT, SMALLEST);
         let job = OwnSegment::create(&Label::new("job", nspace, &places), 0, job::length(ranks), &limits.budget)?;
         JobWords::format(job.mapping.words_mut(), id, ranks);
         let reader = Arc::new(JobReader::of_writer(job.mapping.clone())?);
@@ -143,7 +145,7 @@ impl JobWriter {
             info,
             made_after: 0,
             waiting: Vec::new(),
-            limits: limits.clone(),
+            limits,
             reader,
             pages: Pages::default(),
             local: BTreeSet::new(),

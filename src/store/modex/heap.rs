@@ -12,6 +12,9 @@
 //!
 //! When too much lies in free blocks of unneeded sizes, the live records move to a new set, and the old one waits for
 //! its readers as a whole; it is never written again.
+//!
+//! A rank that posts much may take all memory there is, but for what is kept for ranks that have little. Segments made
+//! of that have room for records of such ranks alone, then and whenever it is free again.
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -29,7 +32,7 @@ use crate::store::segment::{Label, OwnSegment};
 use crate::sys::memory::Mapping;
 
 /// The first segment of a set; each further one has twice the size.
-const SMALLEST: u64 = 64 << 10;
+pub(in crate::store) const SMALLEST: u64 = 64 << 10;
 /// The largest segment, unless one record needs a larger one.
 const LARGEST: u64 = 64 << 20;
 /// Bytes that may lie in free blocks however little is alive.
@@ -53,6 +56,7 @@ const STEP: usize = 1 << 20;
 pub(in crate::store) struct DataSegment {
     pub(in crate::store) number: u32,
     pub(in crate::store) memory: OwnSegment,
+    share: Share,
     /// Bytes from its beginning that it has memory for, or will have when a large block in them is written.
     taken: usize,
 }
@@ -162,12 +166,33 @@ impl Gap {
     }
 }
 
+/// Room for records, open to all ranks or kept for some.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    Open,
+    /// Kept for ranks that have little.
+    Kept,
+}
+
+/// Room of one share in the segments of a set.
+#[derive(Default)]
+struct Room {
+    gaps: ByClass<Gap>,
+    free: ByClass<Block>,
+}
+
+impl Room {
+    fn take_gap(&mut self, class: usize, words: usize) -> Option<Gap> {
+        self.gaps.0.get_mut(class..)?.iter_mut().find_map(|gaps| gaps.pop_if(|gap| gap.skip(words).is_some()))
+    }
+}
+
 /// Segments, and the blocks in them.
 #[derive(Default)]
 pub(in crate::store) struct SegmentSet {
     pub(in crate::store) segments: Vec<DataSegment>,
-    gaps: ByClass<Gap>,
-    free: ByClass<Block>,
+    open: Room,
+    kept: Room,
     retired: VecDeque<(u64, Block)>,
     /// Retired blocks that only closed pages hold.
     aside: Vec<(u64, Block)>,
@@ -187,14 +212,18 @@ pub(super) struct Maker {
 }
 
 impl Maker {
-    fn segment(&mut self, bytes: u64) -> Result<DataSegment, WriteError> {
+    fn segment(&mut self, bytes: u64, share: Share) -> Result<DataSegment, WriteError> {
         let number = self.last_number + 1;
-        let memory = OwnSegment::create(&self.label, number.into(), bytes, &self.budget)?;
+        let create = match share {
+            Share::Open => OwnSegment::create,
+            Share::Kept => OwnSegment::create_kept,
+        };
+        let memory = create(&self.label, number.into(), bytes, &self.budget)?;
         let words = memory.mapping.words_mut();
         Header { kind: Kind::Modex, length: bytes, job: self.job, number: u64::from(number), ranks: 0 }.write(&words);
         self.last_number = number;
         let taken = memory.taken;
-        Ok(DataSegment { number, memory, taken })
+        Ok(DataSegment { number, memory, share, taken })
     }
 
     /// No two records of a job have the same version; odd ones mark a block that is being written.
@@ -238,7 +267,7 @@ impl SegmentSet {
 
     /// Writes a record to a block of its own.
     pub(super) fn put(&mut self, record: Vec<u64>, maker: &mut Maker) -> Result<Block, WriteError> {
-        let (block, unwritten) = self.reserve(record, maker)?;
+        let (block, unwritten) = self.reserve(record, maker, Share::Open)?;
         match unwritten.write() {
             Ok(()) => Ok(block),
             Err(error) => {
@@ -248,18 +277,20 @@ impl SegmentSet {
         }
     }
 
-    /// Takes a block for a record, which is still to be written.
-    pub(super) fn reserve(&mut self, record: Vec<u64>, maker: &mut Maker) -> Result<(Block, Unwritten), WriteError> {
+    /// Takes a block for a record, which is still to be written: of what is kept only where nothing else is left.
+    pub(super) fn reserve(
+        &mut self,
+        record: Vec<u64>,
+        maker: &mut Maker,
+        share: Share,
+    ) -> Result<(Block, Unwritten), WriteError> {
         if record.len() > record::LARGEST {
             return Err(WriteError::TooLarge { bytes: record.len() as u64 * 8 });
         }
         let class = classes::class(record.len());
-        let block = match self.free.pop(class) {
-            Some(block) => {
-                self.unused -= block.bytes();
-                block
-            }
-            None => self.cut(class, maker)?,
+        let block = match self.block(class, maker, Share::Open) {
+            Err(WriteError::Budget { .. }) if share == Share::Kept => self.block(class, maker, Share::Kept)?,
+            found => found?,
         };
         let segment = self.segment(block.at.segment).expect("a block lies in a segment of its set");
         let (mapping, word, version) = (segment.memory.mapping.clone(), block.at.word as usize, maker.version());
@@ -267,9 +298,31 @@ impl SegmentSet {
         Ok((block, Unwritten { record, version, mapping, word }))
     }
 
-    /// Room for a page of the rank table, all zero: it was never used.
+    fn block(&mut self, class: usize, maker: &mut Maker, share: Share) -> Result<Block, WriteError> {
+        let Some(block) = self.room(share).free.pop(class) else { return self.cut(class, maker, share) };
+        self.unused -= block.bytes();
+        Ok(block)
+    }
+
+    fn room(&mut self, share: Share) -> &mut Room {
+        match share {
+            Share::Open => &mut self.open,
+            Share::Kept => &mut self.kept,
+        }
+    }
+
+    /// The room that a place belongs to.
+    fn room_at(&mut self, at: Reference) -> &mut Room {
+        let share = self.segment(at.segment).map_or(Share::Open, |segment| segment.share);
+        self.room(share)
+    }
+
+    /// Room for a page of the rank table, all zero: it was never used. Ranks need one before they have anything.
     pub(super) fn table_page(&mut self, maker: &mut Maker) -> Result<Block, WriteError> {
-        let block = self.cut(TABLE_PAGE, maker)?;
+        let block = match self.cut(TABLE_PAGE, maker, Share::Open) {
+            Err(WriteError::Budget { .. }) => self.cut(TABLE_PAGE, maker, Share::Kept)?,
+            cut => cut?,
+        };
         self.live += block.bytes();
         Ok(block)
     }
@@ -297,11 +350,11 @@ impl SegmentSet {
     }
 
     /// Cuts a block off the smallest gap that will do.
-    fn cut(&mut self, class: usize, maker: &mut Maker) -> Result<Block, WriteError> {
+    fn cut(&mut self, class: usize, maker: &mut Maker, share: Share) -> Result<Block, WriteError> {
         let words = classes::words(class);
-        let gap = match self.take_gap(class, words) {
+        let gap = match self.room(share).take_gap(class, words) {
             Some(gap) => gap,
-            None => self.grow(words, maker)?,
+            None => self.grow(words, maker, share)?,
         };
         let skip = gap.skip(words).expect("the gap was chosen so");
         let place = |words| Reference { word: gap.at.word + words as u32, ..gap.at };
@@ -315,24 +368,23 @@ impl SegmentSet {
         Ok(Block { at: place(skip), class })
     }
 
-    fn take_gap(&mut self, class: usize, words: usize) -> Option<Gap> {
-        self.gaps.0.get_mut(class..)?.iter_mut().find_map(|gaps| gaps.pop_if(|gap| gap.skip(words).is_some()))
-    }
-
     fn keep(&mut self, gap: Gap) {
         if let Some(class) = classes::within(gap.words) {
-            self.gaps.push(class, gap);
+            self.room_at(gap.at).gaps.push(class, gap);
         }
     }
 
-    /// Adds a segment with room for a block: twice the last one, or less where there is no more to be had.
-    fn grow(&mut self, words: usize, maker: &mut Maker) -> Result<Gap, WriteError> {
+    /// Adds a segment with room for a block: twice the last one, or less where there is no more to be had. What is kept is
+    /// taken in small steps.
+    fn grow(&mut self, words: usize, maker: &mut Maker, share: Share) -> Result<Gap, WriteError> {
         // The block may have to begin on the second page.
         let least = ((words + PAGE) as u64 * 8).next_multiple_of(SMALLEST);
-        let last = self.segments.last().map_or(SMALLEST / 2, |segment| segment.memory.len().min(LARGEST));
-        let mut bytes = (last * 2).min(LARGEST).max(least);
+        let last = self.segments.iter().rfind(|segment| segment.share == share);
+        let last = last.map_or(SMALLEST / 2, |segment| segment.memory.len().min(LARGEST));
+        let most = if share == Share::Kept { 4 * SMALLEST } else { LARGEST };
+        let mut bytes = (last * 2).min(most).max(least);
         let segment = loop {
-            match maker.segment(bytes) {
+            match maker.segment(bytes, share) {
                 Err(_) if bytes > least => bytes = (bytes / 2).max(least),
                 other => break other?,
             }
@@ -386,7 +438,7 @@ impl SegmentSet {
 
     fn release(&mut self, block: Block) {
         self.unused += block.bytes();
-        self.free.push(block.class, block);
+        self.room_at(block.at).free.push(block.class, block);
     }
 
     /// Takes back a block that no reader has ever been led to.

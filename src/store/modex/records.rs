@@ -242,6 +242,7 @@ impl dyn Records + '_ {
                 base: base.map(|base| base.at),
                 replaced: gone.iter().map(|part| Block::of(part.at, part.words)).collect(),
                 before: parts.first().map(|part| (part.at, part.version)),
+                words: parts.iter().map(|part| part.words).sum(),
             });
         }
     }
@@ -256,6 +257,7 @@ impl dyn Records + '_ {
             base: None,
             before: Some((first.at, first.version)),
             replaced: parts.iter().map(|part| Block::of(part.at, part.words)).collect(),
+            words: parts.iter().map(|part| part.words).sum(),
         }))
     }
 
@@ -321,6 +323,8 @@ pub(in crate::store) struct Next {
     pub(super) replaced: Vec<Block>,
     /// The newest record so far, and its version.
     pub(in crate::store) before: Option<(Reference, u64)>,
+    /// Words of all its records so far.
+    pub(super) words: usize,
 }
 
 /// A record of a rank.

@@ -10,7 +10,7 @@ use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::record;
 use instanton_layout::words::{RawWords, RawWordsMut};
 
-use super::heap::{Block, DataSegment, Maker, SegmentSet, Unwritten};
+use super::heap::{Block, DataSegment, Maker, SegmentSet, Share, Unwritten};
 use super::records::{Changes, Next, Records, Snapshot, Stored};
 use crate::data::{Key, Rank, Scope, Value};
 use crate::store::budget::Budget;
@@ -59,6 +59,12 @@ pub(in crate::store) enum Found {
 
 /// A page of the rank table by its number, and its new place.
 pub(in crate::store) type NewPage = (usize, Reference);
+
+/// Bytes that the records of a rank may have together with a new one, so that there is room for it though others have
+/// taken all that is not kept.
+const PROMISED: u64 = 32 << 10;
+/// Bytes that are kept for each rank: a record that grows by little leaves blocks of all sizes behind, on either side.
+pub(in crate::store) const KEPT: u64 = 8 * PROMISED;
 
 /// Ranks that are looked at in one step.
 const LOOKED_AT: u32 = 2048;
@@ -322,7 +328,9 @@ impl Table {
     ) -> Result<Prepared, WriteError> {
         let (mut new, mut unwritten) = (None, None);
         if let Some(record) = next.record.take() {
-            let (block, to_write) = self.set.reserve(record, &mut self.maker)?;
+            let is_little = next.words + record.len() <= PROMISED as usize / 8;
+            let share = if is_little { Share::Kept } else { Share::Open };
+            let (block, to_write) = self.set.reserve(record, &mut self.maker, share)?;
             (new, unwritten) = (Some(block), Some(to_write));
         }
         let head = new.map(|block| block.at).or(next.base);

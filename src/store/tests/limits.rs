@@ -36,7 +36,8 @@ fn a_job_may_have_less_than_all_jobs_together() {
     fill(&mut one, 256 << 10);
     assert!(all.used() <= 512 << 10, "{} bytes", all.used());
     post(&mut other, 0, "k", 1u32).unwrap();
-    fill(&mut other, 1 << 20);
+    // Some is kept for ranks that have posted little.
+    fill(&mut other, 15 << 16);
     assert!(all.used() <= 1 << 20 && all.left() < 256 << 10);
     // A commit that the job itself has no room for takes nothing from the others.
     let before = all.used();
@@ -125,6 +126,43 @@ fn what_was_committed_stays_when_memory_runs_out() {
     drop(writer);
     assert_eq!(limits.budget.used(), 0);
     assert_eq!(reader.get(&Question::new(Rank(1), "small")).unwrap(), Value::from(1u32), "readers outlive the writer");
+}
+
+#[test]
+fn a_rank_that_posts_all_it_can_leaves_room_for_those_that_post_little() {
+    let limits = limited(16 << 20);
+    let mut writer = writer(&limits);
+    let (reader, _) = attach(&mut writer);
+    let mut posted = 0u32;
+    let mut fill = |writer: &mut JobWriter| {
+        // What a large one does not fit into a smaller one does.
+        for bytes in [1 << 20, 100 << 10, 10 << 10] {
+            while post(writer, 0, &format!("k{posted}"), vec![0u8; bytes]).is_ok() {
+                posted += 1;
+            }
+        }
+    };
+    fill(&mut writer);
+    assert!(limits.budget.used() > 14 << 20, "{} bytes", limits.budget.used());
+    for bytes in (0..16 << 10).step_by(512) {
+        for rank in 1..4 {
+            // What a rank has for its node goes to the other side, where it had it for all.
+            for scope in [Scope::LOCAL, Scope::GLOBAL] {
+                if scope == Scope::LOCAL && !writer.is_local(Rank(rank)) {
+                    continue;
+                }
+                let entry = Posted::new(scope, key("k"), Value::from(vec![rank as u8; bytes]));
+                writer.update(Rank(rank), &[entry]).unwrap_or_else(|e| panic!("{bytes} bytes of rank {rank}: {e}"));
+            }
+        }
+        fill(&mut writer);
+    }
+    assert!(limits.budget.used() <= 16 << 20);
+    catch_up(&reader, &writer);
+    let found = get_all_ways(&reader, writer.reader(), &Question::new(Rank(3), "k"));
+    assert_eq!(found, Some(Value::from(vec![3u8; (16 << 10) - 512])));
+    drop(writer);
+    assert_eq!((limits.budget.used(), limits.budget.left()), (0, 16 << 20));
 }
 
 #[test]

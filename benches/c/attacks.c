@@ -8,7 +8,7 @@
  * processors it has kept busy. Some kinds ask nothing; what victims have beside them is what the other kinds are measured
  * by. "spin1.25" burns so many processors. Processes that come and go, or wake together, keep others off the processors
  * longer than one that burns as much: "crowd" starts as many as it can, which burn 2 ms each, "programs" starts
- * programs one after the other, and "clones1.25" has sixty processes that burn so much together.
+ * programs one after the other, "clones1.25" has sixty processes that burn so much together, and "few1.25" has four.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <pmix_tool.h>
+#include "attacks.h"
 
 /* Seconds that victims measure, and that the attack has before that. */
 #define MEASURED 3.0
@@ -32,13 +32,12 @@
 /* Chains of jobs that each start the next. */
 #define CHAINS 4
 
-static pmix_proc_t me, pair[2], with_victim[2];
-static char over[4096];
+pmix_proc_t me, pair[2], with_victim[2];
+char over[4096];
+unsigned next;
 static volatile int under_way;
-static unsigned next;
 
-/* Starts a job of so many ranks of this program, with these words. */
-static void spawn_self(char *word, char *path, int ranks)
+void spawn_self(char *word, char *path, int ranks)
 {
     char self[4096] = {0};
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
@@ -58,7 +57,7 @@ static void spawn_link(void)
     spawn_self("link", directory, 1);
 }
 
-static double now(void)
+double now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -107,9 +106,14 @@ static int victim(const char *directory)
     return fclose(file);
 }
 
-static bool is_over(void)
+bool is_over(void)
 {
     return access(over, F_OK) == 0;
+}
+
+void begin_one(void)
+{
+    __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
 }
 
 static void end_one(void)
@@ -117,26 +121,26 @@ static void end_one(void)
     __atomic_sub_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
 }
 
-static void done(pmix_status_t status, void *data)
+void done(pmix_status_t status, void *data)
 {
     (void)status, (void)data;
     end_one();
 }
 
-static void got(pmix_status_t status, pmix_value_t *value, void *data)
+void got(pmix_status_t status, pmix_value_t *value, void *data)
 {
     (void)status, (void)value, (void)data;
     end_one();
 }
 
-static void found(pmix_status_t status, pmix_pdata_t data[], size_t ndata, void *cbdata)
+void found(pmix_status_t status, pmix_pdata_t data[], size_t ndata, void *cbdata)
 {
     (void)status, (void)data, (void)ndata, (void)cbdata;
     end_one();
 }
 
-static void told(pmix_status_t status, pmix_info_t *info, size_t ninfo, void *data, pmix_release_cbfunc_t release,
-                 void *release_data)
+void told(pmix_status_t status, pmix_info_t *info, size_t ninfo, void *data, pmix_release_cbfunc_t release,
+          void *release_data)
 {
     (void)status, (void)info, (void)ninfo, (void)data;
     if (release != NULL)
@@ -162,21 +166,20 @@ static void pulled(pmix_status_t status, size_t number, void *data)
     end_one();
 }
 
-static void printed(size_t number, pmix_iof_channel_t channel, pmix_proc_t *source, pmix_byte_object_t *bytes,
-                    pmix_info_t info[], size_t ninfo)
+void printed(size_t number, pmix_iof_channel_t channel, pmix_proc_t *source, pmix_byte_object_t *bytes,
+             pmix_info_t info[], size_t ninfo)
 {
     (void)number, (void)channel, (void)source, (void)bytes, (void)info, (void)ninfo;
 }
 
-static void handled(size_t number, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
-                    pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t then, void *data)
+void handled(size_t number, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+             pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t then, void *data)
 {
     (void)number, (void)status, (void)source, (void)info, (void)ninfo, (void)results, (void)nresults;
     then(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
 }
 
-/* Text of so many bytes, the same for all callers. */
-static char *text(size_t bytes)
+char *text(size_t bytes)
 {
     static char *all;
     static size_t last;
@@ -190,7 +193,7 @@ static char *text(size_t bytes)
     return all;
 }
 
-static pmix_info_t of_text(const char *key, char *string)
+pmix_info_t of_text(const char *key, char *string)
 {
     pmix_info_t info = {0};
     PMIX_LOAD_KEY(info.key, key);
@@ -198,7 +201,7 @@ static pmix_info_t of_text(const char *key, char *string)
     return info;
 }
 
-static pmix_info_t of_number(const char *key, int number)
+pmix_info_t of_number(const char *key, int number)
 {
     pmix_info_t info = {0};
     PMIX_LOAD_KEY(info.key, key);
@@ -206,7 +209,7 @@ static pmix_info_t of_number(const char *key, int number)
     return info;
 }
 
-static pmix_info_t of_truth(const char *key)
+pmix_info_t of_truth(const char *key)
 {
     pmix_info_t info = {0};
     PMIX_LOAD_KEY(info.key, key);
@@ -214,7 +217,15 @@ static pmix_info_t of_truth(const char *key)
     return info;
 }
 
-static pmix_status_t put(unsigned keys, size_t bytes)
+pmix_info_t of_array(const char *key, pmix_data_array_t *array)
+{
+    pmix_info_t info = {0};
+    PMIX_LOAD_KEY(info.key, key);
+    info.value = (pmix_value_t){.type = PMIX_DATA_ARRAY, .data.darray = array};
+    return info;
+}
+
+pmix_status_t put(unsigned keys, size_t bytes)
 {
     pmix_value_t value = {.type = PMIX_STRING, .data.string = text(bytes)};
     char key[32];
@@ -262,7 +273,11 @@ static pmix_status_t request(const char *kind)
     pmix_info_t info[2];
     size_t bytes;
     snprintf(name, sizeof name, "name%u", ++next);
-#define IS(word) (strcmp(kind, word) == 0)
+    pmix_status_t status;
+    if (odd_request(kind, &status))
+        return status;
+    if (raw_request(kind))
+        return PMIX_ERROR;
     if (strncmp(kind, "spin", 4) == 0) {
         static double part;
         if (next > 1)
@@ -465,7 +480,7 @@ static pmix_status_t request(const char *kind)
         char *one[2] = {"name", NULL};
         info[0] = of_text("name", text(60 << 10));
         PMIx_Publish_nb(info, 1, done, NULL);
-        __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
+        begin_one();
         return PMIx_Unpublish_nb(one, NULL, 0, done, NULL);
     }
     if (IS("finds")) {
@@ -592,6 +607,16 @@ static pmix_status_t request(const char *kind)
             if (fork() == 0) {
                 while (!is_over())
                     wake_and_burn(atof(kind + 6) / CLONES);
+                _exit(0);
+            }
+        usleep(10000);
+        return PMIX_ERROR;
+    }
+    if (strncmp(kind, "few", 3) == 0) {
+        for (int one = 0; next == 1 && one < TOOLS; one++)
+            if (fork() == 0) {
+                while (!is_over())
+                    burn_part(atof(kind + 3) / TOOLS);
                 _exit(0);
             }
         usleep(10000);
@@ -725,6 +750,10 @@ int main(int argc, char **argv)
         unsetenv("PMIX_RANK");
         return PMIx_tool_init(&me, NULL, 0) == PMIX_SUCCESS ? PMIx_tool_finalize() : 1;
     }
+    if (argc == 4 && strcmp(argv[3], "tool") == 0) {
+        snprintf(over, sizeof over, "%s", argv[2]);
+        return tool_floods(argv[1]);
+    }
     if (argc != 3) {
         fprintf(stderr, "usage: attacks victim|KIND DIR\n");
         return 2;
@@ -754,7 +783,7 @@ int main(int argc, char **argv)
             burn();
             continue;
         }
-        __atomic_add_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
+        begin_one();
         if (request(argv[1]) != PMIX_SUCCESS)
             end_one();
     }

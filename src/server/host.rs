@@ -221,6 +221,10 @@ pub trait Host: Send + Sync + 'static {
         self.tool_connected(info, done)
     }
 
+    /// A tool is let in, by the name that it came with or that the host or this server has given it. Its end is told as
+    /// a client's. The Standard's module has no such callback.
+    fn tool_admitted(&self, tool: &Proc) {}
+
     /// Log for a client.
     fn log(&self, client: &Proc, data: &[Info], directives: &[Info], done: Completion<()>) -> Accepted {
         NO

@@ -9,6 +9,8 @@
 //! rank reborn TIMES        rank 1 dies so many times, and all meet once it comes to stay
 //! rank alone WHAT          rank 3 of 4 is gone before it comes to what the others do
 //! rank led HOW              rank 2 of 3 is gone before a construct that rank 1 leads, and gives up or does not
+//! rank miss                connect with processes that there are not, in a job of no name, and in the next job
+//! rank greet                connect with the tool that publishes "visitor"
 //! rank require             ask for what nobody knows wherever ranks meet, and of their output
 //! rank quit WHAT           rank 3 of 4 leaves a group while the others do something with it
 //! rank abort-one RANK      rank 0 has that rank ended; the others meet without it
@@ -78,6 +80,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["led", how] => return led(&client, how),
         ["bind"] => return bind(&client),
         ["bound", how, to] => return bound(&client, how, to),
+        ["miss"] => return miss(&client),
+        ["greet"] => return greet(&client),
         ["require"] => return require(&client),
         ["quit", what] => return quit(&client, what),
         ["abort-one", rank] => return abort_one(&client, rank.parse()?),
@@ -263,6 +267,34 @@ fn bound(client: &Client, how: &str, to: &str) -> Result<(), Box<dyn Error>> {
     if how == "disconnects" {
         client.disconnect_from(&both, &[]).wait()?;
     }
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Connects with processes that there are not, and never were.
+fn miss(client: &Client) -> Result<(), Box<dyn Error>> {
+    let own = Proc::new(client.proc().nspace.clone(), Rank::WILDCARD);
+    let next = own.nspace.to_string().replace("@1", "@2");
+    for name in ["nobody", &next] {
+        let nobody = Proc::new(instanton::data::Nspace::new(name)?, Rank(0));
+        let met = client.connect_to(&[own.clone(), nobody.clone()], &[]).wait();
+        let got = client.get(&nobody, keys::JOB_SIZE, &[Info::new(keys::IMMEDIATE, true)]);
+        let status = |failed: Option<instanton::client::Error>| failed.map_or(Status::SUCCESS, |error| error.status());
+        say(&format!("{}, {}", status(met.err()), status(got.err())))?;
+    }
+    client.fence(&[], &[]).wait()?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Connects its job with a tool.
+fn greet(client: &Client) -> Result<(), Box<dyn Error>> {
+    let own = Proc::new(client.proc().nspace.clone(), Rank::WILDCARD);
+    let (_, found) = client.lookup(&["visitor"], &[Info::new(keys::WAIT, 1)]).wait()?;
+    let both = [own, found[0].proc.clone()];
+    client.connect_to(&both, &[]).wait()?;
+    client.disconnect_from(&both, &[]).wait()?;
+    say("greeted")?;
     client.finalize(&[])?;
     Ok(())
 }

@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use crate::credentials::Credentials;
 use crate::event::{Abort, Asked, Event, Leave, Question};
 use crate::job::SESSION;
+use crate::names::Names;
 use crate::record::Record;
 use crate::say::say;
 use crate::streams::Streams;
@@ -92,8 +93,7 @@ fn refuse_unserved(info: &[Info], served: &[&str]) -> Result<(), Status> {
 
 /// The host.
 pub struct Launcher {
-    /// Prefix of the names of all jobs of the run.
-    pub family: String,
+    pub names: Arc<Names>,
     /// The run's own name, and that of its first job.
     pub server: Nspace,
     pub first: Nspace,
@@ -119,8 +119,13 @@ impl Launcher {
 
     /// Returns whether it is a rank; else it is a tool, whose coming and going changes nothing.
     fn is_rank(&self, proc: &Proc) -> bool {
-        let rest = proc.nspace.as_bytes().strip_prefix(self.family.as_bytes()).and_then(|rest| rest.strip_prefix(b"@"));
-        rest.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+        self.names.number(&proc.nspace).is_some()
+    }
+
+    /// A tool is gone.
+    fn tool_gone(&self, tool: &Proc, leave: Leave) -> Accepted {
+        self.names.leave(tool);
+        self.tell(Event::ToolGone(tool.clone(), leave))
     }
 
     /// All ranks of the first job.
@@ -154,9 +159,15 @@ impl Host for Launcher {
         Err(Status::ERR_NOT_SUPPORTED)
     }
 
+    fn tool_admitted(&self, tool: &Proc) {
+        self.names.admit(tool);
+    }
+
     fn client_finalized(&self, proc: &Proc, _: Completion<()>) -> Accepted {
-        let proc = proc.clone();
-        self.tell(if self.is_rank(&proc) { Event::Finalized(proc) } else { Event::ToolGone(proc, Leave::Taken) })
+        match self.is_rank(proc) {
+            true => self.tell(Event::Finalized(proc.clone())),
+            false => self.tool_gone(proc, Leave::Taken),
+        }
     }
 
     /// Ends the caller's job where it names nobody, or all of that. Processes that are named are ended as by job control,
@@ -219,9 +230,10 @@ impl Host for Launcher {
         }))
     }
 
-    /// All live here; but they share a fate from now on.
+    /// All live here, if they do at all; but they share a fate from now on.
     fn connect(&self, procs: &[Proc], info: &[Info], _: Completion<()>) -> Accepted {
         refuse_unserved(info, &[])?;
+        self.names.check(procs)?;
         self.tell(Event::Connected(procs.to_vec()))
     }
 
@@ -348,7 +360,7 @@ impl Host for Launcher {
     /// begun.
     fn client_lost(&self, proc: &Proc, _: Status) {
         if !self.is_rank(proc) {
-            let _ = self.tell(Event::ToolGone(proc.clone(), Leave::None));
+            let _ = self.tool_gone(proc, Leave::None);
         }
     }
 

@@ -36,6 +36,7 @@ mod log;
 mod metrics;
 mod monitor;
 mod mpi;
+mod names;
 mod nodes;
 mod out;
 mod outcome;

@@ -28,6 +28,7 @@ use crate::host::{Launcher, SUPPORTED};
 use crate::job::{Job, ProcessSet};
 use crate::jobs::ProcessEnd;
 use crate::metrics::Metrics;
+use crate::names::Names;
 use crate::nodes::hub::{Hub, NodePlan, OWN};
 use crate::nodes::servers::Servers;
 use crate::nodes::wire::{Call, Given};
@@ -92,6 +93,7 @@ pub struct Pmix {
     credentials: Arc<Credentials>,
     place: Option<Place>,
     refusal: Arc<Mutex<Option<String>>>,
+    names: Arc<Names>,
     /// The other nodes, if there are some.
     hub: Option<Arc<Hub>>,
     /// Counters that are given out.
@@ -124,8 +126,9 @@ impl Pmix {
         let published = Arc::new(PublishedData::with_job_memory(config.job_memory / 2));
         let refusal = Arc::new(Mutex::new(None));
         let credentials = Arc::<Credentials>::default();
+        let names = Arc::new(Names::new(job.family()));
         let host: Arc<dyn Host> = Arc::new(Launcher {
-            family: job.family().to_owned(),
+            names: names.clone(),
             server: job.server.clone(),
             first: job.nspace.clone(),
             events,
@@ -138,7 +141,7 @@ impl Pmix {
             credentials: credentials.clone(),
         });
         let job_memory = config.job_memory;
-        let hub = (job.nodes.len() > 1).then(|| Hub::new(host.clone()));
+        let hub = (job.nodes.len() > 1).then(|| Hub::new(host.clone(), names.clone()));
         let host = hub.as_ref().map_or(host, |hub| hub.host(OWN));
         let server = Server::start(config, host).map_err(|error| anyhow!("the PMIx server does not start: {error}"))?;
         let server = Arc::new(server);
@@ -171,7 +174,7 @@ impl Pmix {
                 .wait()
                 .map_err(|status| anyhow!("the PMIx server does not take in what {function} supports: {status}"))?;
         }
-        Ok(Self { server, published, credentials, place, hub, refusal, metrics })
+        Ok(Self { server, published, credentials, place, hub, refusal, names, metrics })
     }
 
     /// Returns the address at which tools reach the run: as one line, or as the lines of a file for tools on any library.
@@ -183,6 +186,7 @@ impl Pmix {
     /// Tells the server of a job whose ranks are to be started.
     pub fn register(&self, job: &Job) -> Result<(), Status> {
         let (done, registered) = mpsc::channel();
+        self.names.add(&job.nspace);
         if let Some(hub) = &self.hub {
             hub.place(&job.nspace, job.homes().to_vec());
             hub.ask_all(|node| {
@@ -499,6 +503,7 @@ impl Pmix {
     /// Forgets a job that is over, then removes its directories, and then calls `done`.
     pub fn forget(&self, job: &Job, done: impl FnOnce() + Send + 'static) {
         self.delete_sets(&job.psets);
+        self.names.remove(&job.nspace);
         if let Some(hub) = &self.hub {
             hub.forget(&job.nspace);
             for node in 1..job.nodes.len() as u32 {

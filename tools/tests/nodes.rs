@@ -208,6 +208,36 @@ fn tools_attach_to_each_node_and_see_the_same() {
 }
 
 #[test]
+fn nobody_is_connected_with_processes_that_there_never_were() {
+    for nodes in [1, 3] {
+        assert_prints(&rank(&["miss"], nodes, 3), &["PMIX_ERR_NOT_FOUND, PMIX_ERR_NOT_FOUND"; 6]);
+    }
+}
+
+#[test]
+fn ranks_of_several_nodes_connect_with_a_tool_of_one() {
+    for node in [0, 1] {
+        let program = example("rank");
+        let script = "echo $PPID; exec $0 greet";
+        let words = ["--nodes", "3", "-n", "3", "sh", "-c", script, program.to_str().unwrap()];
+        let mut job = Job::start(words, Stdio::null());
+        let launcher = [(); 3].map(|()| numbers(&job.line())[0])[0];
+        let server = if node == 0 { job.pid() } else { nodes_of(launcher)[node - 1] };
+        let tool = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(server.as_raw()))]).unwrap();
+        let client = tool.primary();
+        client.publish(&[Info::new("visitor", true)]).wait().unwrap();
+        let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };
+        let (_, answers) = client.query(&[query]).wait().unwrap();
+        let all = Nspace::new(answers[0].value.as_text().unwrap().as_bytes()).unwrap();
+        let both = [Proc::new(all, Rank::WILDCARD), client.proc().clone()];
+        client.connect_to(&both, &[]).wait().unwrap();
+        client.disconnect_from(&both, &[]).wait().unwrap();
+        tool.finalize(&[]).unwrap();
+        assert_prints(&job.finish(), &["greeted"; 3]);
+    }
+}
+
+#[test]
 fn no_node_outlives_the_launcher_or_the_process_that_the_user_knows() {
     for kills_launcher in [true, false] {
         let script = "echo $$ $PPID; exec sleep 1000";

@@ -111,6 +111,8 @@ impl Admission {
         if let Some(client) = jobs.client_mut(&proc) {
             (client.is_tool, client.peer, client.pid) = (true, Some(peer), pid);
         }
+        let host = cx.host.clone();
+        cx.call_host(|| host.tool_admitted(&proc), "tool_admitted");
         let_in(cx, jobs, peer);
     }
 }

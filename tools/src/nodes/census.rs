@@ -20,6 +20,17 @@ impl Census {
         self.placement.insert(nspace.clone(), nodes);
     }
 
+    /// A tool is on a node. Where others of its namespace follow, those before them count as there.
+    pub fn admit(&mut self, tool: &Proc, node: u32) {
+        let placed = self.placement.entry(tool.nspace.clone()).or_default();
+        let at = tool.rank.0 as usize;
+        if placed.len() <= at {
+            placed.resize(at + 1, node);
+        }
+        placed[at] = node;
+        self.expect(tool);
+    }
+
     /// A job is over.
     pub fn forget(&mut self, nspace: &Nspace) {
         self.placement.remove(nspace);

@@ -37,15 +37,23 @@ impl Host for NodeHost {
     }
 
     fn client_finalized(&self, proc: &Proc, done: Completion<()>) -> Accepted {
-        self.hub.inner.client_finalized(proc, done)
+        let accepted = self.hub.inner.client_finalized(proc, done);
+        self.hub.tool_gone(proc);
+        accepted
     }
 
     fn client_lost(&self, proc: &Proc, status: Status) {
         self.hub.inner.client_lost(proc, status);
+        self.hub.tool_gone(proc);
     }
 
     fn tool_connected(&self, info: &[Info], done: Completion<Proc>) -> Accepted {
         self.hub.inner.tool_connected(info, done)
+    }
+
+    fn tool_admitted(&self, tool: &Proc) {
+        self.hub.admit(tool, self.node);
+        self.hub.inner.tool_admitted(tool);
     }
 
     fn abort(

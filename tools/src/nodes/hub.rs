@@ -22,6 +22,7 @@ use super::dispatch::dispatch;
 use super::host::NodeHost;
 use super::meetings::{Answers, Kind, Meetings, MembersFailed, Part};
 use super::wire::{Call, Given, Link, PATIENCE};
+use crate::names::Names;
 
 /// The node of the launcher's own server.
 pub const OWN: usize = 0;
@@ -59,6 +60,7 @@ struct State {
 pub struct Hub {
     /// The host of a run of one node.
     pub(super) inner: Arc<dyn Host>,
+    names: Arc<Names>,
     own: OnceLock<Weak<Server>>,
     /// The other nodes, from the second on.
     nodes: OnceLock<Vec<Node>>,
@@ -83,9 +85,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Hub {
     /// A hub of nodes that are still to be started.
-    pub fn new(inner: Arc<dyn Host>) -> Arc<Self> {
+    pub fn new(inner: Arc<dyn Host>, names: Arc<Names>) -> Arc<Self> {
         Arc::new(Self {
             inner,
+            names,
             own: OnceLock::new(),
             nodes: OnceLock::new(),
             state: Mutex::default(),
@@ -225,6 +228,24 @@ impl Hub {
         });
     }
 
+    /// A tool is let in by the server of a node.
+    pub(super) fn admit(&self, tool: &Proc, node: usize) {
+        self.with(|State { census, .. }| {
+            census.admit(tool, node as u32);
+            Answers::new()
+        });
+    }
+
+    /// A process may have been a tool, which is gone then; its namespace goes with the last of its tools.
+    pub(super) fn tool_gone(&self, proc: &Proc) {
+        if self.names.number(&proc.nspace).is_none() {
+            match self.names.has_tool(&proc.nspace) {
+                true => self.has_ended(proc),
+                false => self.forget(&proc.nspace),
+            }
+        }
+    }
+
     /// A job is over.
     pub fn forget(&self, nspace: &Nspace) {
         self.with(|State { census, meetings }| {
@@ -358,7 +379,13 @@ impl Hub {
             },
             notifies: info.is_set(keys::GROUP_NOTIFY_TERMINATION) && !info.is_set(keys::GROUP_OPTIONAL),
         };
-        self.with(|State { census, meetings }| meetings.come((kind, procs), census, (node, part, answer)));
+        self.with(|State { census, meetings }| {
+            let known = if kind == Kind::Connect { self.names.check(procs) } else { Ok(()) };
+            match known {
+                Ok(()) => meetings.come((kind, procs), census, (node, part, answer)),
+                Err(status) => vec![(answer, Err(status))],
+            }
+        });
         Ok(Answer::Later)
     }
 }

@@ -194,6 +194,10 @@ impl Host for Upwards {
         self.tell(Call::Lost(proc.clone(), status));
     }
 
+    fn tool_admitted(&self, tool: &Proc) {
+        self.tell(Call::Admitted(tool.clone()));
+    }
+
     fn abort(
         &self,
         proc: &Proc,

@@ -47,6 +47,7 @@ pub enum Call {
     Connected(Proc),
     Finalized(Proc),
     Lost(Proc, Status),
+    Admitted(Proc),
     Abort { proc: Proc, status: i32, message: Option<Vec<u8>>, procs: Vec<Proc> },
     Fence { procs: Vec<Proc>, infos: Vec<Info>, data: Vec<u8> },
     DirectModex { proc: Proc, infos: Vec<Info> },

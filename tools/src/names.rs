@@ -1,0 +1,115 @@
+//! Namespaces of a run: which jobs and tools there are, and which jobs there were. Whoever would be connected with
+//! processes of another one is told so.
+//!
+//! Jobs have numbers that count up, so those that are over are known by the last one. A tool is known as long as it is
+//! attached to a server of the run.
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use instanton::data::{Nspace, Proc, Status};
+
+/// The namespaces of a run.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// Prefix of the names of its jobs.
+    family: String,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    jobs: BTreeSet<Nspace>,
+    tools: BTreeSet<Proc>,
+    /// The highest number that a job has had.
+    last: u64,
+}
+
+impl Names {
+    /// The namespaces of a run of which nothing runs yet.
+    pub fn new(family: &str) -> Self {
+        Self { family: family.to_owned(), known: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number in the name of a job of this run; none in another name.
+    pub fn number(&self, nspace: &Nspace) -> Option<u64> {
+        let rest = nspace.as_bytes().strip_prefix(self.family.as_bytes())?.strip_prefix(b"@")?;
+        let is_number = rest.iter().all(u8::is_ascii_digit);
+        std::str::from_utf8(rest).ok().filter(|_| is_number)?.parse().ok()
+    }
+
+    /// A job is about to be registered.
+    pub fn add(&self, job: &Nspace) {
+        let mut known = self.lock();
+        known.last = known.last.max(self.number(job).unwrap_or(0));
+        known.jobs.insert(job.clone());
+    }
+
+    /// A job is over.
+    pub fn remove(&self, job: &Nspace) {
+        self.lock().jobs.remove(job);
+    }
+
+    /// A tool is let in by a server.
+    pub fn admit(&self, tool: &Proc) {
+        self.lock().tools.insert(tool.clone());
+    }
+
+    /// A tool is gone.
+    pub fn leave(&self, tool: &Proc) {
+        self.lock().tools.remove(tool);
+    }
+
+    /// Returns whether there is a tool of that namespace.
+    pub fn has_tool(&self, nspace: &Nspace) -> bool {
+        self.lock().tools.iter().any(|tool| tool.nspace == *nspace)
+    }
+
+    /// Looks at the namespaces of processes that are to be connected.
+    ///
+    /// # Errors
+    /// `EVENT_JOB_END` for a job that is over, `ERR_NOT_FOUND` for a name that nobody has.
+    pub fn check(&self, procs: &[Proc]) -> Result<(), Status> {
+        let known = self.lock();
+        for Proc { nspace, .. } in procs {
+            let is_known = known.jobs.contains(nspace) || known.tools.iter().any(|tool| tool.nspace == *nspace);
+            if !is_known {
+                let was_job = self.number(nspace).is_some_and(|number| (1..=known.last).contains(&number));
+                return Err(if was_job { Status::EVENT_JOB_END } else { Status::ERR_NOT_FOUND });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton::data::Rank;
+
+    use super::*;
+
+    #[test]
+    fn jobs_and_tools_are_known_and_jobs_that_are_over() {
+        let names = Names::new("run");
+        let [first, second, third, own] = ["run@1", "run@2", "run@3", "run@0"].map(|name| Nspace::new(name).unwrap());
+        let tool = Nspace::new("tool").unwrap();
+        let of = |nspace: &Nspace, rank| Proc::new(nspace.clone(), Rank(rank));
+        [&first, &second].iter().for_each(|job| names.add(job));
+        names.admit(&of(&tool, 0));
+        names.admit(&of(&tool, 1));
+        let check = |nspaces: &[&Nspace]| names.check(&nspaces.iter().map(|nspace| of(nspace, 0)).collect::<Vec<_>>());
+        assert_eq!(check(&[&first, &second, &tool]), Ok(()));
+        assert_eq!(check(&[&first, &third]), Err(Status::ERR_NOT_FOUND));
+        assert_eq!(check(&[&first, &own]), Err(Status::ERR_NOT_FOUND));
+        names.remove(&second);
+        assert_eq!(check(&[&first, &second]), Err(Status::EVENT_JOB_END));
+        names.leave(&of(&tool, 0));
+        assert_eq!((check(&[&tool]), names.has_tool(&tool)), (Ok(()), true));
+        names.leave(&of(&tool, 1));
+        assert_eq!((check(&[&tool]), names.has_tool(&tool)), (Err(Status::ERR_NOT_FOUND), false));
+        assert_eq!([&first, &tool].map(|name| names.number(name)), [Some(1), None]);
+    }
+}

@@ -14,6 +14,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::data::{App, Channels, DataRange, Info, Nspace, Posted, Proc, Query, ResourceUnit, Status, Text};
 pub use crate::message::{Credential, Infos, Published};
+pub use crate::server::collective::signature::Operation;
 use crate::sys::later;
 
 /// Way in which a host took a request.
@@ -126,6 +127,17 @@ pub trait Host: Send + Sync + 'static {
     /// node's own included or not.
     fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
         NO
+    }
+
+    /// The time limit of a collective has passed here, which this host has been asked for and has not answered. A host
+    /// that returns `Ok` ends it for all nodes, and answers what it was asked: with `ERR_TIMEOUT`, or with what all have
+    /// met for. So all nodes are told the same. With an error this node's processes are told `ERR_TIMEOUT` at once, and
+    /// those of other nodes may succeed. The Standard's module has no such callback.
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED`, as by default, or whatever the host likes.
+    fn withdraw(&self, operation: &Operation, procs: &[Proc]) -> Result<(), Status> {
+        Err(Status::ERR_NOT_SUPPORTED)
     }
 
     /// Fetch what a process on another node has posted: its node's server answers

@@ -103,7 +103,7 @@ use ctx::event::Event;
 pub use doors::Uri;
 pub use fork_environment::{EnvSink, ForkEnvironment};
 pub use groups::{GroupNews, group_news, member_failed};
-pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Published};
+pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Operation, Published};
 use iof::stream::Piece;
 use mailbox::Mailbox;
 pub use published::{NODE, PublishedData};

@@ -11,6 +11,7 @@
 //! rank led HOW              rank 2 of 3 is gone before a construct that rank 1 leads, and gives up or does not
 //! rank miss                connect with processes that there are not, in a job of no name, and in the next job
 //! rank greet                connect with the tool that publishes "visitor"
+//! rank late                 rank 1 comes to what rank 0 has waited for long enough; then both meet
 //! rank require             ask for what nobody knows wherever ranks meet, and of their output
 //! rank quit WHAT           rank 3 of 4 leaves a group while the others do something with it
 //! rank abort-one RANK      rank 0 has that rank ended; the others meet without it
@@ -82,6 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["bound", how, to] => return bound(&client, how, to),
         ["miss"] => return miss(&client),
         ["greet"] => return greet(&client),
+        ["late"] => return late(&client),
         ["require"] => return require(&client),
         ["quit", what] => return quit(&client, what),
         ["abort-one", rank] => return abort_one(&client, rank.parse()?),
@@ -295,6 +297,34 @@ fn greet(client: &Client) -> Result<(), Box<dyn Error>> {
     client.connect_to(&both, &[]).wait()?;
     client.disconnect_from(&both, &[]).wait()?;
     say("greeted")?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Rank 0 waits for a second for rank 1, which comes after that.
+fn late(client: &Client) -> Result<(), Box<dyn Error>> {
+    let me = client.proc().rank.0;
+    let both = [0, 1].map(|rank| Proc::new(client.proc().nspace.clone(), Rank(rank)));
+    let limit = if me == 0 { vec![Info::new(keys::TIMEOUT, 1)] } else { Vec::new() };
+    let status = |failed: Option<instanton::client::Error>| failed.map_or(Status::SUCCESS, |error| error.status());
+    let meet = |what: &str, limit: &[Info]| -> Result<Status, Box<dyn Error>> {
+        let group = instanton::data::Nspace::new(what)?;
+        Ok(status(match what {
+            "fence" => client.fence(&both, limit).wait().err(),
+            "connect" => client.connect_to(&both, limit).wait().err(),
+            _ => client.group_construct(&group, &both, limit).wait().err(),
+        }))
+    };
+    for what in ["fence", "connect", "construct"] {
+        if me == 1 {
+            client.lookup(&[what], &[Info::new(keys::WAIT, 1)]).wait()?;
+        }
+        let first = meet(what, &limit)?;
+        if me == 0 {
+            client.publish(&[Info::new(what, true)]).wait()?;
+        }
+        say(&format!("{what}: {first}, then {}", meet(what, &[])?))?;
+    }
     client.finalize(&[])?;
     Ok(())
 }

@@ -208,6 +208,13 @@ fn tools_attach_to_each_node_and_see_the_same() {
 }
 
 #[test]
+fn all_nodes_hear_of_a_time_limit_that_has_passed_on_one() {
+    let told = ["connect", "construct", "fence"]
+        .map(|what| [(); 2].map(|()| format!("{what}: PMIX_ERR_TIMEOUT, then PMIX_SUCCESS")));
+    assert_prints(&rank(&["late"], 2, 2), &told.concat().iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
 fn nobody_is_connected_with_processes_that_there_never_were() {
     for nodes in [1, 3] {
         assert_prints(&rank(&["miss"], nodes, 3), &["PMIX_ERR_NOT_FOUND, PMIX_ERR_NOT_FOUND"; 6]);

@@ -58,8 +58,8 @@ use tracker::{OnLoss, Step, Tracker};
 const MAX_BEGUN: usize = 1024;
 /// Time after which a tracker is looked at again whose limit came while its part was prepared.
 const AGAIN: Duration = Duration::from_millis(10);
-/// Time that the host still has when a group is made without those that have not come in time: its members wait half a
-/// second for the answer.
+/// Time that the host still has when a group is made without those that have not come in time, or when it ends what was
+/// withdrawn: clients wait half a second for the answer.
 const FOR_THE_HOST: Duration = Duration::from_millis(400);
 /// Failed trackers that are looked at again each time without a change of theirs: their latecomers may have ended by
 /// now.
@@ -566,6 +566,11 @@ impl Collectives {
                 tracker.limit = Some(cx.timers.set(cx.now() + FOR_THE_HOST, Deadline::Collective(id)));
                 return;
             }
+            if !tracker.is_preparing && tracker.local.elsewhere && withdraw(cx, tracker) {
+                // All nodes are told the same, by the host's answer. It is late where it does not come soon.
+                tracker.limit = Some(cx.timers.set(cx.now() + FOR_THE_HOST, Deadline::Collective(id)));
+                return;
+            }
             if matches!(tracker.signature.operation(), Operation::Connect | Operation::Disconnect) {
                 // The waiting are told now. The host has this node's part, and others may go on with it: its answer
                 // says whether the processes are connected.
@@ -584,6 +589,14 @@ impl Collectives {
             self.finish_with(cx, jobs, id, Err(Status::ERR_TIMEOUT));
         }
     }
+}
+
+/// Has the host end a collective whose time is over, for all nodes. Returns whether it does; it is asked once.
+fn withdraw(cx: &Ctx, tracker: &mut Tracker) -> bool {
+    let was_withdrawn = std::mem::replace(&mut tracker.is_withdrawn, true);
+    let (host, signature) = (cx.host.clone(), &tracker.signature);
+    let ask = || host.withdraw(signature.operation(), &signature.procs());
+    !was_withdrawn && cx.call_host(ask, "withdraw").is_ok()
 }
 
 /// Charges a process for attributes that a tracker keeps; the few of most collectives are free.

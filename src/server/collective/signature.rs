@@ -22,8 +22,11 @@ pub enum Ranks {
 /// Purpose of a collective. Collectives of the same processes for different purposes do not mix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
+    /// A fence.
     Fence,
+    /// A connect.
     Connect,
+    /// The end of a connect.
     Disconnect,
     /// Construction of the group of that name.
     Construct(Nspace),

@@ -72,6 +72,8 @@ pub struct Tracker {
     pub is_preparing: bool,
     /// True if its time limit has passed meanwhile, and who waits was told.
     pub is_given_up: bool,
+    /// True if its time limit has passed, and the host ends it for all nodes.
+    pub is_withdrawn: bool,
     /// True if its success brings what no participant knows.
     pub tells_more: bool,
 }
@@ -136,6 +138,7 @@ impl Tracker {
             part: Vec::new(),
             is_preparing: false,
             is_given_up: false,
+            is_withdrawn: false,
             tells_more: false,
         }
     }

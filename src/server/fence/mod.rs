@@ -213,6 +213,12 @@ impl Fences {
         let Some(contribution) = self.preparing.remove(&id.0).and_then(|place| lock(&place).take()) else { return };
         let made = contribution.end(jobs);
         match (collectives.completed(id), made) {
+            (Some(tracker), Some((_, sent))) if tracker.is_given_up => {
+                // Whoever has waited here was told; the other nodes are to hear the same.
+                tracker.is_preparing = false;
+                exchange::take_back(jobs, sent);
+                collectives.fail_complete(cx, jobs, id, Status::ERR_TIMEOUT);
+            }
             (Some(tracker), Some((data, sent))) => {
                 (tracker.is_preparing, tracker.sent) = (false, sent);
                 ask_host(cx, tracker, data);

@@ -2,6 +2,8 @@
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
+use instanton_layout::sync::{AtomicBool, Ordering};
+
 use super::*;
 use crate::account::Account;
 use crate::data::{Key, Rank, Scope, Value};
@@ -12,12 +14,17 @@ use crate::server::host::{Accepted, Answer, Completion, Host};
 use crate::store::exchange::{self as encoding, Others, RankData};
 
 /// A host that notes what it is asked for, and answers when the test does.
-struct NotingHost(Sender<(Vec<u8>, Completion<Vec<u8>>)>);
+struct NotingHost(Sender<(Vec<u8>, Completion<Vec<u8>>)>, Arc<AtomicBool>);
 
 impl Host for NotingHost {
     fn fence_nb(&self, _: &[Proc], _: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
         self.0.send((data, done)).unwrap();
         Ok(Answer::Later)
+    }
+
+    fn withdraw(&self, operation: &Operation, procs: &[Proc]) -> Result<(), Status> {
+        assert_eq!((operation, procs), (&Operation::Fence, &[Proc { rank: Rank::WILDCARD, ..proc("job", 0) }][..]));
+        if self.1.load(Ordering::Relaxed) { Ok(()) } else { Err(Status::ERR_NOT_SUPPORTED) }
     }
 }
 
@@ -28,6 +35,8 @@ struct Bench {
     collectives: Collectives,
     fences: Fences,
     asked: Receiver<(Vec<u8>, Completion<Vec<u8>>)>,
+    /// Whether the host ends collectives that are late.
+    withdraws: Arc<AtomicBool>,
     /// Bytes that the job of whoever comes may hold, and the accounts of those who have come.
     limit: Option<u64>,
     accounts: Vec<Account>,
@@ -36,10 +45,11 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let (sender, asked) = mpsc::channel();
-        let (test, mut jobs) = (testing::ctx(NotingHost(sender)), Jobs::default());
+        let withdraws = Arc::new(AtomicBool::new(false));
+        let (test, mut jobs) = (testing::ctx(NotingHost(sender, withdraws.clone())), Jobs::default());
         jobs.add(&proc("job", 0).nspace, 3, &[Rank(0), Rank(1)]);
         let (collectives, fences) = (Collectives::default(), Fences::default());
-        Bench { test, jobs, collectives, fences, asked, limit: None, accounts: Vec::new() }
+        Bench { test, jobs, collectives, fences, asked, withdraws, limit: None, accounts: Vec::new() }
     }
 
     /// Has a process commit a large value.
@@ -90,13 +100,18 @@ impl Bench {
         let (data, done) = self.asked.try_recv().ok()?;
         let Others { ranks, .. } = encoding::read(&data, &sender()).unwrap();
         done.complete(Ok(Vec::new()));
+        self.answered();
+        let values = |of: RankData| (of.proc.rank.0, of.entries.into_iter().map(|posted| posted.value).collect());
+        Some(ranks.into_iter().map(|(_, of)| values(of)).collect())
+    }
+
+    /// Takes what the host has answered.
+    fn answered(&mut self) {
         while let Some(ticket) = self.test.ticket() {
             let Ticket::Fence(id, _, result) = ticket else { continue };
             let result = result.map(|_| Said::default());
             self.fences.answered(&mut self.test.cx, &mut self.jobs, &mut self.collectives, id, result);
         }
-        let values = |of: RankData| (of.proc.rank.0, of.entries.into_iter().map(|posted| posted.value).collect());
-        Some(ranks.into_iter().map(|(_, of)| values(of)).collect())
     }
 
     fn statuses(&mut self) -> Vec<Status> {
@@ -178,16 +193,45 @@ fn what_changes_while_it_is_made_is_carried_by_the_next_fence() {
 }
 
 #[test]
-fn a_limit_that_comes_meanwhile_is_told_at_once_and_the_host_is_asked_all_the_same() {
+fn a_limit_that_comes_meanwhile_is_told_at_once_and_the_other_nodes_hear_of_it() {
     let mut bench = Bench::new();
     (0..2).for_each(|rank| bench.commit(rank, 1));
     bench.fence(Some(Duration::from_secs(1)));
     bench.expire();
     assert_eq!(bench.statuses(), [Status::ERR_TIMEOUT; 2]);
     bench.prepare();
-    bench.expire();
-    assert_eq!(bench.statuses(), []);
-    assert_eq!(bench.carried().map(|ranks| ranks.len()), Some(2));
+    assert_eq!((bench.statuses(), bench.carried()), (vec![], None));
+    let Some(Step::Failed(notice)) = bench.collectives.next_step() else { panic!("nobody is told") };
+    let status = notice.info.find(keys::LOCAL_COLLECTIVE_STATUS).and_then(|info| info.value.as_status());
+    assert_eq!(status, Some(Status::ERR_TIMEOUT));
+    bench.fence(None);
+    bench.prepare();
+    assert_eq!(bench.carried(), Some(vec![(0, vec![value(1)]), (1, vec![value(1)])]), "the next one carries it");
+}
+
+#[test]
+fn a_host_that_ends_what_is_late_is_waited_for_and_says_how_it_has_ended() {
+    for (answers, told) in [
+        (Some(Ok(Vec::new())), Status::SUCCESS),
+        (Some(Err(Status::ERR_TIMEOUT)), Status::ERR_TIMEOUT),
+        (None, Status::ERR_TIMEOUT),
+    ] {
+        let mut bench = Bench::new();
+        bench.withdraws.store(true, Ordering::Relaxed);
+        bench.fence(Some(Duration::from_secs(1)));
+        let (_, done) = bench.asked.try_recv().unwrap();
+        bench.expire();
+        assert_eq!(bench.statuses(), []);
+        match answers {
+            Some(answer) => {
+                done.complete(answer);
+                bench.answered();
+            }
+            // It keeps them waiting.
+            None => bench.expire(),
+        }
+        assert_eq!(bench.statuses(), [told; 2]);
+    }
 }
 
 #[test]

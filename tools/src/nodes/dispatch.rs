@@ -23,6 +23,7 @@ pub fn dispatch(host: &NodeHost, call: Call, reply: Reply) {
         Call::Fence { procs, infos, data } => {
             answer(reply, Vec::new(), Given::Bytes, |done| host.fence_nb(&procs, &infos, data, done));
         }
+        Call::Withdraw { kind, procs } => host.late(&kind, &procs),
         Call::DirectModex { proc, infos } => {
             answer(reply, Vec::new(), Given::Bytes, |done| host.direct_modex(&proc, &infos, done));
         }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use instanton::data::{
     App, Channels, DataArray, DataRange, Info, InfoList, Nspace, Proc, Query, Status, Text, Value, keys,
 };
-use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, part_of_the_gone};
+use instanton::server::{
+    Accepted, Answer, Completion, Credential, Host, Infos, Operation, Published, part_of_the_gone,
+};
 
 use super::NODE;
 use super::hub::{Hub, OWN};
@@ -22,6 +24,11 @@ impl NodeHost {
     /// The host of this node's server.
     pub fn new(hub: Arc<Hub>, node: usize) -> Self {
         Self { hub, node }
+    }
+
+    /// The time limit of this node has passed, in a meeting that it waits for.
+    pub fn late(&self, kind: &Kind, procs: &[Proc]) {
+        self.hub.withdraw(self.node, kind, procs);
     }
 
     /// Attributes that say as well at which node something is asked.
@@ -70,6 +77,11 @@ impl Host for NodeHost {
     fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
         let answer = Box::new(move |met: Result<Met, Status>| done.complete(met.map(|met| met.data)));
         self.hub.meet(self.node, Kind::Fence, procs, info, data, answer)
+    }
+
+    fn withdraw(&self, operation: &Operation, procs: &[Proc]) -> Result<(), Status> {
+        self.late(&operation.into(), procs);
+        Ok(())
     }
 
     fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {

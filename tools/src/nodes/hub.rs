@@ -357,6 +357,11 @@ impl Hub {
         });
     }
 
+    /// The time limit of a node has passed, in a meeting that it waits for.
+    pub(super) fn withdraw(&self, node: usize, kind: &Kind, procs: &[Proc]) {
+        self.with(|State { census, meetings }| meetings.withdraw((kind, procs), node, census));
+    }
+
     /// A node comes to a meeting of the nodes of these processes.
     pub(super) fn meet(
         &self,

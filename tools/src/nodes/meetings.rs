@@ -13,6 +13,8 @@
 //! Members of a group under construction that are absent may matter to others: its leader, or each of them where none
 //! has declared itself, is asked, and the meeting is not over before all of these have decided, or are gone.
 //!
+//! A node whose time limit has passed ends the meeting for all, like one whose part has failed.
+//!
 //! Events of groups pass the hub as well. A member that has left its group is named no more by those who meet in the
 //! group's name from then on, so meetings with it are known by the others from then on. The construction of a group that
 //! one of its processes gives up is over for all.
@@ -20,11 +22,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use instanton::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use instanton::data::{Nspace, Proc, Status};
+use instanton::server::Operation;
+use rkyv::{Archive, Deserialize, Serialize};
 
 use super::census::Census;
 
 /// A collective operation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Fence,
     Connect,
@@ -100,9 +104,17 @@ struct Meeting {
     failed: Option<Status>,
     /// True if it has failed because it cannot be.
     is_refused: bool,
-    waiting: Vec<Answer>,
+    waiting: Vec<Waiting>,
     /// Nodes whose own part has failed.
     failures: Vec<(usize, Answer)>,
+}
+
+/// A node that waits for a meeting.
+struct Waiting {
+    node: usize,
+    /// The processes, as it has named them.
+    procs: Vec<Proc>,
+    answer: Answer,
 }
 
 /// All meetings that are under way.
@@ -117,6 +129,18 @@ pub struct Meetings {
     /// Leaders of groups under construction.
     leaders: HashMap<Nspace, Proc>,
     last_context: usize,
+}
+
+impl From<&Operation> for Kind {
+    fn from(operation: &Operation) -> Self {
+        match operation {
+            Operation::Fence => Self::Fence,
+            Operation::Connect => Self::Connect,
+            Operation::Disconnect => Self::Disconnect,
+            Operation::Construct(group) => Self::Group(GROUP_CONSTRUCT, group.clone()),
+            Operation::Destruct(group) => Self::Group(GROUP_DESTRUCT, group.clone()),
+        }
+    }
 }
 
 impl Kind {
@@ -144,6 +168,7 @@ impl Meetings {
         if let Kind::Group(GROUP_CONSTRUCT, group) = &kind {
             self.left.remove(group);
         }
+        let named = procs;
         let left = part.group.as_ref().and_then(|group| self.left.get(group));
         let left = left.filter(|_| part.excuses || kind.ends_group());
         let procs = left.map_or_else(|| procs.to_vec(), |left| without(census, procs, |proc| left.contains(proc)));
@@ -174,13 +199,24 @@ impl Meetings {
         meeting.wants_context |= part.wants_context;
         meeting.failed = meeting.failed.or(part.failed).or(part.refused);
         match part.failed {
-            None => meeting.waiting.push(answer),
+            None => meeting.waiting.push(Waiting { node, procs: named.to_vec(), answer }),
             Some(_) => meeting.failures.push((node, answer)),
         }
         meeting.count(&key, census, &self.leaders, &mut self.failed);
         let answers = meeting.proceed(&key.0, &mut self.last_context);
         self.close(&key);
         answers
+    }
+
+    /// The time limit of a node has passed that waits for a meeting: it is over for all. One that is answered already has
+    /// ended well, or has failed.
+    pub fn withdraw(&mut self, (kind, procs): (&Kind, &[Proc]), node: usize, census: &Census) -> Answers {
+        let waits = |waiting: &Waiting| waiting.node == node && waiting.procs == procs;
+        for (_, queue) in self.open.iter_mut().filter(|(key, _)| key.0 == *kind) {
+            let late = queue.iter_mut().filter(|meeting| meeting.waiting.iter().any(waits));
+            late.for_each(|meeting| _ = meeting.failed.get_or_insert(Status::ERR_TIMEOUT));
+        }
+        self.count(census)
     }
 
     /// Processes have ended, or a node is lost: nobody waits for nodes that are absent from now on.
@@ -276,7 +312,11 @@ impl Meetings {
         });
         let over = self.open.extract_if(|key, _| involves(key));
         let waiting = over.flat_map(|(_, queue)| queue).flat_map(|meeting| {
-            meeting.waiting.into_iter().chain(meeting.failures.into_iter().map(|(_, answer)| answer))
+            meeting
+                .waiting
+                .into_iter()
+                .map(|waiting| waiting.answer)
+                .chain(meeting.failures.into_iter().map(|(_, answer)| answer))
         });
         waiting.map(|answer| (answer, Err(Status::EVENT_JOB_END))).collect()
     }
@@ -389,7 +429,8 @@ impl Meeting {
         let met = Met { data, context, gone, failed: self.failed };
         let is_told = |_: &Status| self.is_refused || !kind.ends_group();
         let result = self.failed.filter(is_told).map_or_else(|| Ok(met.clone()), Err);
-        let mut answers: Answers = self.waiting.drain(..).map(|answer| (answer, result.clone())).collect();
+        let mut answers: Answers =
+            self.waiting.drain(..).map(|Waiting { answer, .. }| (answer, result.clone())).collect();
         if have_all_come {
             answers.extend(self.failures.drain(..).map(|(_, answer)| (answer, Ok(met.clone()))));
         }

@@ -15,7 +15,7 @@ use instanton::data::{
 };
 use instanton::internal::sys::birth;
 use instanton::server::{
-    Accepted, Answer, Completion, Credential, Host, Infos, Published, Server, ServerConfig, ToolSupport,
+    Accepted, Answer, Completion, Credential, Host, Infos, Operation, Published, Server, ServerConfig, ToolSupport,
 };
 use nix::sys::signal::{SigSet, Signal};
 
@@ -212,6 +212,11 @@ impl Host for Upwards {
 
     fn fence_nb(&self, procs: &[Proc], info: &[Info], data: Vec<u8>, done: Completion<Vec<u8>>) -> Accepted {
         self.ask_for_bytes(Call::Fence { procs: procs.to_vec(), infos: info.to_vec(), data }, done)
+    }
+
+    fn withdraw(&self, operation: &Operation, procs: &[Proc]) -> Result<(), Status> {
+        self.tell(Call::Withdraw { kind: operation.into(), procs: procs.to_vec() });
+        Ok(())
     }
 
     fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {

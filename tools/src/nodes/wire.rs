@@ -16,6 +16,7 @@ use anyhow::Result;
 use instanton::data::{App, DataRange, Info, Nspace, Pdata, Proc, Query, Status, Text, archive};
 use rkyv::{Archive, Deserialize, Serialize};
 
+use super::meetings::Kind;
 use crate::threads::start_thread;
 
 /// Longest frame; a fence that brings more fails.
@@ -50,6 +51,7 @@ pub enum Call {
     Admitted(Proc),
     Abort { proc: Proc, status: i32, message: Option<Vec<u8>>, procs: Vec<Proc> },
     Fence { procs: Vec<Proc>, infos: Vec<Info>, data: Vec<u8> },
+    Withdraw { kind: Kind, procs: Vec<Proc> },
     DirectModex { proc: Proc, infos: Vec<Info> },
     Publish { proc: Proc, infos: Vec<Info> },
     Lookup { proc: Proc, keys: Vec<Text>, infos: Vec<Info> },

@@ -194,6 +194,25 @@ fn members_learn_who_is_gone_when_the_end_of_their_group_fails() {
 }
 
 #[test]
+fn a_node_whose_time_is_over_ends_the_meeting_for_all() {
+    let (mut test, late) = (Test::new(), Status::ERR_TIMEOUT);
+    let withdraw = |test: &mut Test, node| {
+        let answers = test.meetings.withdraw((&Kind::Fence, &all()), node, &test.census);
+        test.give(answers)
+    };
+    test.come(0, b"a", None);
+    test.come(1, b"b", None);
+    assert_eq!(withdraw(&mut test, 2), [], "it has not come");
+    assert_eq!(withdraw(&mut test, 1), [0, 1].map(|node| (node, Err(late))));
+    assert_eq!(withdraw(&mut test, 1), [], "it waits no more");
+    test.come(1, b"next", None);
+    assert_eq!(test.come(2, b"c", None), [(2, Err(late))]);
+    test.come(0, b"next", None);
+    assert_eq!(test.come(2, b"next", None).len(), 3);
+    assert!(test.meetings.open.is_empty());
+}
+
+#[test]
 fn a_meeting_that_cannot_be_is_refused_to_all() {
     let (mut test, refused) = (Test::new(), Some(Status::ERR_NOT_SUPPORTED));
     test.come(0, b"a", None);

@@ -313,6 +313,13 @@ impl Link {
 
     /// Has `task` run on the control thread.
     pub(super) fn run_later(&self, task: impl FnOnce() + Send + 'static) {
+        self.queue(task);
+        // The thread takes the lock as soon as it is awake: under it, that would wake it twice.
+        self.wake();
+    }
+
+    /// Has `task` run on the control thread once that is awake.
+    pub(super) fn queue(&self, task: impl FnOnce() + Send + 'static) {
         let mut inbox = lock(&self.inbox);
         if inbox.stop {
             // Nobody will run it. What it holds may call back here when it goes, so the lock goes first.
@@ -320,7 +327,6 @@ impl Link {
             return drop(task);
         }
         inbox.tasks.push(Box::new(task));
-        self.wake();
     }
 
     /// From now on the end of the stream is no loss.
@@ -335,7 +341,6 @@ impl Link {
             inbox.closing = true;
             inbox.stop = true;
         }
-        // The thread takes the lock as soon as it is awake: under it, that would wake it twice.
         self.wake();
     }
 

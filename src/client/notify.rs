@@ -181,11 +181,12 @@ impl Inner {
             });
             return Ok(());
         }
-        // In its turn before all that the server says once it has heard of it; and not at all if that fails.
+        // In its turn before all that the server says once it has heard of it; and not at all if that fails. The thread is
+        // woken behind the request: others wait for that.
         let own = Arc::new(Mutex::new(event));
         let take = |own: &Mutex<Option<Event>>| own.lock().unwrap_or_else(PoisonError::into_inner).take();
         let queued = own.clone();
-        self.link.run_later(move || take(&queued).into_iter().for_each(|event| inner.deliver(event)));
+        self.link.queue(move || take(&queued).into_iter().for_each(|event| inner.deliver(event)));
         // The server tells the others, and not the one who raised it.
         let request = Request::Notify { status, range, info };
         // A tool that is a server as well has clients of its own.
@@ -197,7 +198,9 @@ impl Inner {
             &request,
             Box::new(move |answer: Result<Answer, Error>| then(answer.and_then(Answer::done))),
         );
-        asked.inspect_err(|_| drop(take(&own)))
+        let asked = asked.inspect_err(|_| drop(take(&own)));
+        self.link.wake();
+        asked
     }
 
     /// Acts on a message that no request asked for; on the control thread.

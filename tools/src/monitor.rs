@@ -10,11 +10,12 @@ use instanton::server::{Completion, Infos};
 use nix::unistd::Pid;
 
 use crate::jobs::Jobs;
+use crate::nodes::NODE;
 use crate::usage;
 
 /// Directives that are looked at.
-const SERVED: [&str; 5] =
-    [keys::MONITOR_TARGET_PROCS, keys::MONITOR_LOCAL_ONLY, keys::MONITOR_ID, keys::USERID, keys::GRPID];
+const SERVED: [&str; 6] =
+    [keys::MONITOR_TARGET_PROCS, keys::MONITOR_LOCAL_ONLY, keys::MONITOR_ID, keys::USERID, keys::GRPID, NODE];
 
 /// Kind of what is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ enum Kind {
 #[derive(Debug)]
 pub struct Request {
     kind: Kind,
+    /// The node whose server is asked.
+    node: u32,
     /// Processes that are meant.
     targets: Vec<Proc>,
     /// Attributes that are wanted; all, where none is named.
@@ -60,13 +63,17 @@ impl Request {
         let named = directives.find(keys::MONITOR_TARGET_PROCS).and_then(|info| info.value.as_procs());
         let targets = named.unwrap_or_else(|| vec![Proc::new(requestor.nspace.clone(), Rank::WILDCARD)]);
         let wanted = monitor.value.as_array().map(|array| array.infos().cloned().collect()).unwrap_or_default();
-        Ok(Self { kind, targets, wanted, done })
+        let node = directives.find(NODE).and_then(|info| info.value.as_u32()).unwrap_or(0);
+        Ok(Self { kind, node, targets, wanted, done })
     }
 
     /// Looks, and answers.
     pub fn answer(self, jobs: &Jobs) {
         let answer = match self.kind {
-            Kind::Node => Ok(vec![self.told(keys::NODE_RESOURCE_USAGE, usage::of_node(&jobs.first().nodes[0]))]),
+            Kind::Node => {
+                let name = jobs.first().nodes.get(self.node as usize).ok_or(Status::ERR_NOT_FOUND);
+                name.map(|name| vec![self.told(keys::NODE_RESOURCE_USAGE, usage::of_node(name))])
+            }
             Kind::Processes => self.processes(jobs),
         };
         self.done.complete(answer.map(|infos| (Status::SUCCESS, infos)));
@@ -117,7 +124,8 @@ mod tests {
             jobs.started(1, rank, Pid::this());
         }
         let looks = |targets: Vec<Proc>| {
-            let request = Request { kind: Kind::Processes, targets, wanted: Vec::new(), done: Completion::new(|_| ()) };
+            let request =
+                Request { kind: Kind::Processes, node: 0, targets, wanted: Vec::new(), done: Completion::new(|_| ()) };
             request.processes(&jobs).map(|infos| infos.len())
         };
         let [first, all, none, other] =

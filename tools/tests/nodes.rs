@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use common::{Ended, Job, ends, example, numbers, run};
-use instanton::data::{App, Info, Nspace, Proc, Query, Rank, Text, Value, keys};
+use instanton::data::{App, Info, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
 use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -193,6 +193,10 @@ fn tools_attach_to_each_node_and_see_the_same() {
         let place = client.get(&Proc::new(all, Rank(2)), keys::HOSTNAME, &[]).unwrap();
         assert!(place.as_str().unwrap().ends_with("-n2"), "{place:?}");
         client.publish(&[Info::new(format!("port.{node}"), 17u32)]).wait().unwrap();
+        let monitor = Info::new(keys::MONITOR_NODE_RESOURCE_USAGE, true);
+        let (_, usage) = client.process_monitor(&monitor, Status::SUCCESS, &[]).wait().unwrap();
+        let name = usage[0].value.as_array().unwrap().infos().find(|info| info.key == keys::HOSTNAME).unwrap();
+        assert!(name.value.as_str().unwrap().ends_with(&format!("-n{node}")), "{name:?}");
     }
     for node in 0..3 {
         let (_, found) = tools[(node + 1) % 3].primary().lookup(&[format!("port.{node}")], &[]).wait().unwrap();

@@ -65,6 +65,9 @@ pub fn dispatch(host: &NodeHost, call: Call, reply: Reply) {
         Call::Session { proc, session, infos: directives } => {
             answer(reply, no_infos(), infos, |done| host.session_control(&proc, session, &directives, done));
         }
+        Call::Monitor { proc, monitor, error, infos: directives } => {
+            answer(reply, no_infos(), infos, |done| host.monitor(&proc, &monitor, error, &directives, done));
+        }
         Call::GetCredential { proc, infos } => {
             let credential = |(credential, infos)| Given::Credential(credential, infos);
             answer(reply, (Vec::new(), Vec::new()), credential, |done| host.get_credential(&proc, &infos, done));

@@ -213,6 +213,17 @@ impl Host for NodeHost {
         self.hub.inner.session_control(proc, session, directives, done)
     }
 
+    fn monitor(
+        &self,
+        requestor: &Proc,
+        monitor: &Info,
+        error: Status,
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        self.hub.inner.monitor(requestor, monitor, error, &self.with_node(directives.to_vec()), done)
+    }
+
     fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
         self.hub.inner.get_credential(proc, directives, done)
     }

@@ -303,6 +303,18 @@ impl Host for Upwards {
         self.ask_for_infos(Call::Session { proc: proc.clone(), session, infos: directives.to_vec() }, done)
     }
 
+    fn monitor(
+        &self,
+        requestor: &Proc,
+        monitor: &Info,
+        error: Status,
+        directives: &[Info],
+        done: Completion<Infos>,
+    ) -> Accepted {
+        let (proc, monitor, infos) = (requestor.clone(), monitor.clone(), directives.to_vec());
+        self.ask_for_infos(Call::Monitor { proc, monitor, error, infos }, done)
+    }
+
     fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
         let call = Call::GetCredential { proc: proc.clone(), infos: directives.to_vec() };
         self.ask(call, done, |given| match given {

@@ -67,6 +67,7 @@ pub enum Call {
     Group { operation: i64, group: Nspace, procs: Vec<Proc>, infos: Vec<Info> },
     Allocate { proc: Proc, directive: u8, infos: Vec<Info> },
     Session { proc: Proc, session: u32, infos: Vec<Info> },
+    Monitor { proc: Proc, monitor: Info, error: Status, infos: Vec<Info> },
     GetCredential { proc: Proc, infos: Vec<Info> },
     Validate { proc: Proc, credential: Vec<u8>, infos: Vec<Info> },
     CleanUp { proc: Proc, infos: Vec<Info> },

@@ -11,7 +11,8 @@ impl Server {
     /// registered already gets the new information.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` and its like for job information that makes no sense.
+    /// `ERR_BAD_PARAM` and its like for job information that makes no sense, or that speaks of more ranks than the
+    /// namespace was first registered with: a job does not grow. One that is deregistered may come back larger.
     pub fn register_nspace(&self, nspace: &Nspace, nlocalprocs: usize, info: &[Info]) -> Pending<(), Status> {
         let mut job = self.job_info(nspace, nlocalprocs);
         let job = job.infos(info).map(|()| job);

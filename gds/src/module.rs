@@ -7,8 +7,9 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use instanton::data::{Key, Nspace, Proc, Rank, keys};
+use instanton::data::{DataType, Key, Nspace, Proc, Rank, keys};
 use instanton::internal::upstream::{exchange, node, told};
+use instanton::store::Datum;
 use instanton::trace;
 
 use crate::abi::{
@@ -26,9 +27,12 @@ const PRIORITY: c_int = 1;
 const ASKED: c_int = 101;
 /// Key by which a peer names its module.
 const NAMED: &[u8] = b"pmix.gds.mod";
-/// Types of a text and of a number of 32 bits.
-const TEXT: u16 = 3;
-const NUMBER: u16 = 14;
+/// Most bytes of a value that is read where it lies.
+const LONG: usize = 64 << 10;
+/// Types of a text, of a number of 32 bits and of bytes.
+const TEXT: u16 = DataType::STRING.0;
+const NUMBER: u16 = DataType::UINT32.0;
+const BYTES: u16 = DataType::BYTE_OBJECT.0;
 
 /// The host, once it has asked for the module and is one that is served.
 static HOST: OnceLock<(Host, Module)> = OnceLock::new();
@@ -342,6 +346,24 @@ unsafe extern "C" fn answered(
     unsafe { pass_on(peer, proc, scope, copy, key, info, count, realm, list) }
 }
 
+/// A value of the host that is a text or bytes, and no long ones: what is most committed, and is read where it lies. All
+/// others are packed by the host.
+fn plain(value: usize) -> Option<instanton::data::Value> {
+    let mut words = [0; size_of::<Value>()];
+    memory::read(value, &mut words).ok()?;
+    let [kind, first, second, _] = words.as_chunks::<8>().0 else { return None };
+    let (at, len) = (usize::from_le_bytes(*first), usize::from_le_bytes(*second));
+    match u16::from_le_bytes([kind[0], kind[1]]) {
+        TEXT => Datum::Text(Some(&memory::text(at).ok()?)).to_value().ok(),
+        BYTES if (1..=LONG).contains(&len) => {
+            let mut bytes = vec![0; len];
+            memory::read(at, &mut bytes).ok()?;
+            Datum::Bytes(DataType::BYTE_OBJECT, &bytes).to_value().ok()
+        }
+        _ => None,
+    }
+}
+
 /// A process has committed a value.
 unsafe extern "C" fn store(proc: *const abi::Proc, scope: u8, entry: Object) -> c_int {
     with(|host, keeper| {
@@ -361,8 +383,8 @@ unsafe extern "C" fn store(proc: *const abi::Proc, scope: u8, entry: Object) -> 
             Ok((key, value)) => {
                 let Ok(key) = Key::new(key) else { return };
                 // SAFETY: the value of an entry that is proved to be one.
-                let packed = unsafe { host.packed(value as *const Value) };
-                keeper.commit(&proc, key, packed.and_then(|packed| told::value(&packed)));
+                let packed = || unsafe { host.packed(value as *const Value) };
+                keeper.commit(&proc, key, plain(value).or_else(|| told::value(&packed()?)));
             }
             Err(error) => trace!("what {proc} commits is not read: {error}"),
         }

@@ -194,7 +194,10 @@ fn led(client: &Client, how: &str) -> Result<(), Box<dyn Error>> {
     let group = instanton::data::Nspace::new("g")?;
     let set = |key| Info::new(key, true);
     let (ask, asked) = channel();
-    let handler: Handler = Arc::new(move |_: Notice, chain: Chain| _ = ask.send(chain));
+    // The first to finalize leaves the group that was made without a word, of which the other hears.
+    let last = all[2].clone();
+    let about_last = move |notice: Notice, chain: Chain| _ = (notice.source == last).then(|| ask.send(chain));
+    let handler: Handler = Arc::new(about_last);
     client.register_event_handler(&[Status::GROUP_MEMBER_FAILED], &[], handler).wait()?;
     client.fence(&[], &[]).wait()?;
     if me.rank.0 == 2 {

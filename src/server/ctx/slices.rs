@@ -21,6 +21,8 @@ pub enum Slice {
     Assembly(u64),
     /// Collectives go on without a process that has died, or fail.
     Loss(u64),
+    /// A process's data is read for other nodes.
+    Departure(u64),
     /// Records of a job move.
     Move(u64),
     /// Groups hear of the death of a member.

@@ -38,6 +38,8 @@ pub enum Ticket {
     Made(Caller, Making),
     /// The host has brought what a process of another node has posted, or not; with the number of the request.
     DirectModex(Proc, u64, Result<Vec<u8>, Status>),
+    /// A thread has read and encoded what a process has posted for other nodes, or cannot.
+    Departed(u64),
     /// The host has found what the look-up of this number asks for without a rank, or not.
     Unnamed(u64, Result<Vec<u8>, Status>),
     /// A thread has prepared this node's part of a fence.

@@ -1,13 +1,25 @@
 //! Requests of other nodes' servers for what processes here have posted (direct modex).
+//!
+//! Much is read and encoded by a thread, charged to the job of the process meanwhile, and answers all who have asked by
+//! the time that this begins. For those that come later it is read again: the process may have posted more.
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::account::{Charge, Kind};
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status};
-use crate::server::collective::exchange::posted_blob;
+use crate::server::collective::exchange::{self, posted_blob};
+use crate::server::ctx::slices::Slice;
+use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::{Deadline, TimerId};
 use crate::server::ctx::{Ctx, Done};
 use crate::server::jobs::Jobs;
+use crate::server::jobs::store::Departing;
+use crate::store::exchange::{self as encoding, Sender};
 use crate::trace;
+
+/// Bytes of a process's records from which on a thread reads them; fewer in tests, so that simulated requests come to it.
+const LARGE: u64 = if cfg!(test) { 256 } else { 64 << 10 };
 
 /// A request that waits until the process has posted.
 struct Wait {
@@ -16,11 +28,25 @@ struct Wait {
     deadline: Option<TimerId>,
 }
 
+/// Place where a thread leaves what it has read, encoded, or the reason why it cannot be.
+type Place = Arc<Mutex<Option<(Departing, Result<Vec<u8>, Status>)>>>;
+
+/// Data of a process that is read by a thread.
+struct Departure {
+    proc: Proc,
+    /// The last request that it answers.
+    until: u64,
+    read: Place,
+    _charge: Option<Charge>,
+}
+
 /// All requests that wait.
 #[derive(Default)]
 pub struct DirectModex {
     waiting: BTreeMap<u64, Wait>,
     by_proc: BTreeMap<Proc, BTreeSet<u64>>,
+    /// Data of processes that is read by threads.
+    departing: BTreeMap<u64, Departure>,
     last: u64,
 }
 
@@ -53,12 +79,85 @@ impl DirectModex {
         let Some(store) = jobs.store(&proc.nspace) else { return };
         let remote = jobs.is_remote(proc);
         if !remote && store.has_posted(proc.rank) {
+            let bytes = store.outbound_bytes(&[proc.rank], false);
+            if bytes > LARGE {
+                return self.depart(cx, proc, bytes);
+            }
             let blob = posted_blob(cx, jobs, proc);
             self.end(cx, &blob, proc);
         } else if remote || jobs.is_done(proc) {
             trace!("another node asks for what {proc} has posted, which does not run here any more, or never has");
             self.end(cx, &Err(Status::ERR_NOT_FOUND), proc);
         }
+    }
+
+    /// Has much data read by a thread, unless that is being done.
+    fn depart(&mut self, cx: &mut Ctx, proc: &Proc, bytes: u64) {
+        if self.departing.values().any(|departure| departure.proc == *proc) {
+            return;
+        }
+        // As it is read, and encoded.
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_mul(2);
+        let account = cx.accounts.of_job(&proc.nspace);
+        let charge = account.map(|account| account.charge(Kind::Collective, bytes));
+        if matches!(charge, Some(None)) {
+            return self.end(cx, &Err(Status::ERR_OUT_OF_RESOURCE), proc);
+        }
+        self.last += 1;
+        let departure =
+            Departure { proc: proc.clone(), until: self.last, read: Place::default(), _charge: charge.flatten() };
+        self.departing.insert(self.last, departure);
+        cx.slice(Slice::Departure(self.last));
+    }
+
+    /// Begins to read data of that number.
+    pub fn slice(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) {
+        let Some(Departure { proc, read, until, .. }) = self.departing.get_mut(&number) else { return };
+        *until = self.last;
+        let (proc, place) = (proc.clone(), read.clone());
+        let begun = jobs.store_mut(&proc.nspace).map(|store| store.departing(&[proc.rank], false));
+        let Some(Ok(departing)) = begun else {
+            self.departing.remove(&number);
+            let blob = posted_blob(cx, jobs, &proc);
+            return self.end(cx, &blob, &proc);
+        };
+        let sender = exchange::sender(cx);
+        let read = move |departing| {
+            let blob = blob(&sender, &proc, &departing);
+            *lock(&place) = Some((departing, blob));
+        };
+        let theirs = read.clone();
+        let worker = cx.offload_with(Vec::new(), "modex", departing, move |departing| {
+            theirs(departing);
+            Ticket::Departed(number)
+        });
+        if let Err((departing, e)) = worker {
+            trace!("no thread for data of a process: {e}");
+            read(departing);
+            self.departed(cx, jobs, number);
+        }
+    }
+
+    /// Data of that number is read, or cannot be.
+    pub fn departed(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) {
+        let Some(Departure { proc, until, read, _charge }) = self.departing.remove(&number) else { return };
+        let Some((departing, blob)) = lock(&read).take() else { return };
+        let store = jobs.store_mut(&proc.nspace).filter(|store| store.is_of_this(&departing));
+        if let Some(store) = store {
+            store.end_departing(departing, true);
+            let asked = self.by_proc.get(&proc).into_iter().flatten().copied().filter(|asked| *asked <= until);
+            for asked in asked.collect::<Vec<u64>>() {
+                self.end_one(cx, asked, blob.clone());
+            }
+        }
+        self.look(cx, jobs, &proc);
+    }
+
+    fn end_one(&mut self, cx: &mut Ctx, number: u64, answer: Result<Vec<u8>, Status>) {
+        let Some(wait) = self.waiting.remove(&number) else { return };
+        super::forget(&mut self.by_proc, &wait.proc, number);
+        cx.timers.cancel(wait.deadline);
+        cx.finish(wait.done, answer);
     }
 
     /// Answers about the processes of a namespace that has new information.
@@ -88,7 +187,7 @@ impl DirectModex {
 
     /// Returns the number of requests that wait.
     pub fn open(&self) -> usize {
-        self.waiting.len() + self.by_proc.len()
+        self.waiting.len() + self.by_proc.len() + self.departing.len()
     }
 
     /// Gives every request an answer.
@@ -106,4 +205,21 @@ impl DirectModex {
             cx.finish(wait.done, Err(Status::ERR_TIMEOUT));
         }
     }
+}
+
+fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads and encodes what a process has posted for other nodes.
+fn blob(sender: &Sender, proc: &Proc, departing: &Departing) -> Result<Vec<u8>, Status> {
+    let outbound = departing.read().map_err(|e| {
+        trace!("what {proc} has posted cannot be read: {e}");
+        e.status()
+    })?;
+    let carried = outbound.into_iter().map(|of| exchange::carried(&proc.nspace, of)).collect();
+    encoding::write(sender, carried, None).map_err(|e| {
+        trace!("what {proc} has posted cannot be sent: {e}");
+        Status::ERR_PACK_FAILURE
+    })
 }

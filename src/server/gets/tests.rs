@@ -236,6 +236,46 @@ fn a_key_without_a_rank_is_found_by_a_host_that_keeps_what_others_post() {
 }
 
 #[test]
+fn much_is_read_for_other_nodes_by_a_thread_and_again_for_those_that_come_later() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let (sender, answers) = mpsc::channel();
+    let request = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs| {
+        let sender = sender.clone();
+        let done = Box::new(move |blob: Result<Vec<u8>, Status>| sender.send(blob.unwrap().len()).unwrap());
+        gets.direct_modex.request(&mut test.cx, jobs, proc("job", 1), &[], done);
+    };
+    let post = |test: &mut TestCtx, jobs: &mut Jobs, key: &str| {
+        let entry = Posted { scope: Scope::GLOBAL, key: Key::new(key).unwrap(), value: Value::from(vec![7u8; 1000]) };
+        jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
+    };
+    post(&mut test, &mut jobs, "one");
+    request(&mut test, &mut gets, &jobs);
+    request(&mut test, &mut gets, &jobs);
+    let Some(Slice::Departure(number)) = test.cx.slices.pop_front() else { panic!("it is left to a slice") };
+    gets.direct_modex.slice(&mut test.cx, &mut jobs, number);
+    post(&mut test, &mut jobs, "other");
+    request(&mut test, &mut gets, &jobs);
+    test.call_back();
+    assert!(test.cx.slices.is_empty() && answers.try_recv().is_err());
+    let step = |test: &mut TestCtx, gets: &mut Gets, jobs: &mut Jobs| {
+        test.run_offloaded();
+        while let Some(ticket) = test.ticket() {
+            let Ticket::Departed(number) = ticket else { continue };
+            gets.direct_modex.departed(&mut test.cx, jobs, number);
+        }
+        test.call_back();
+    };
+    step(&mut test, &mut gets, &mut jobs);
+    let first = [answers.try_recv().unwrap(), answers.try_recv().unwrap()];
+    assert!(answers.try_recv().is_err(), "the third has come after what was read");
+    let Some(Slice::Departure(number)) = test.cx.slices.pop_front() else { panic!("it is read again") };
+    gets.direct_modex.slice(&mut test.cx, &mut jobs, number);
+    step(&mut test, &mut gets, &mut jobs);
+    assert!(first[0] == first[1] && answers.try_recv().unwrap() > first[0] + 1000);
+    assert_eq!(gets.direct_modex.open(), 0);
+}
+
+#[test]
 fn another_node_is_answered_when_the_process_has_posted_or_the_job_turns_out_to_be_elsewhere() {
     let (mut test, mut jobs, mut gets) = bench(NoHost);
     let (sender, answers) = mpsc::channel();

@@ -153,6 +153,7 @@ impl Router {
             Ticket::DirectModex(proc, number, result) => {
                 self.absorb(Purpose::DirectModex(proc, number), result.map(Brought::Row));
             }
+            Ticket::Departed(number) => self.gets.direct_modex.departed(&mut self.cx, &mut self.jobs, number),
             Ticket::Unnamed(number, result) => self.gets.unnamed(&mut self.cx, number, result),
             Ticket::Decoded(number) => {
                 let absorbed = self.absorptions.decoded(&mut self.cx, number);
@@ -239,6 +240,7 @@ impl Router {
             Slice::Move(number) => self.moves.slice(&mut self.cx, &mut self.jobs, number),
             Slice::Farewell(number) => self.groups.farewell_slice(below!(self), number),
             Slice::Loss(number) => self.collectives.lose_more(&mut self.cx, &self.jobs, number),
+            Slice::Departure(number) => self.gets.direct_modex.slice(&mut self.cx, &mut self.jobs, number),
             Slice::Gets => self.gets.slice(&mut self.cx, &self.jobs),
             Slice::Commit(number) => self.commits.slice(&mut self.cx, &mut self.jobs, number),
             Slice::Absorption(number) => {

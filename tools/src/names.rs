@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use instanton::data::{Nspace, Proc, Status};
+use instanton::data::{Nspace, Proc, Rank, Status};
 
 /// The namespaces of a run.
 #[derive(Debug, Default)]
@@ -22,6 +22,12 @@ struct Known {
     tools: BTreeSet<Proc>,
     /// The highest number that a job has had.
     last: u64,
+}
+
+impl Known {
+    fn has_tool(&self, nspace: &Nspace) -> bool {
+        self.tools.range(Proc::new(nspace.clone(), Rank(0))..).next().is_some_and(|tool| tool.nspace == *nspace)
+    }
 }
 
 impl Names {
@@ -65,7 +71,7 @@ impl Names {
 
     /// Returns whether there is a tool of that namespace.
     pub fn has_tool(&self, nspace: &Nspace) -> bool {
-        self.lock().tools.iter().any(|tool| tool.nspace == *nspace)
+        self.lock().has_tool(nspace)
     }
 
     /// Looks at the namespaces of processes that are to be connected.
@@ -75,7 +81,7 @@ impl Names {
     pub fn check(&self, procs: &[Proc]) -> Result<(), Status> {
         let known = self.lock();
         for Proc { nspace, .. } in procs {
-            let is_known = known.jobs.contains(nspace) || known.tools.iter().any(|tool| tool.nspace == *nspace);
+            let is_known = known.jobs.contains(nspace) || known.has_tool(nspace);
             if !is_known {
                 let was_job = self.number(nspace).is_some_and(|number| (1..=known.last).contains(&number));
                 return Err(if was_job { Status::EVENT_JOB_END } else { Status::ERR_NOT_FOUND });
@@ -87,8 +93,6 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use instanton::data::Rank;
-
     use super::*;
 
     #[test]

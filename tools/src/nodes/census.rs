@@ -8,6 +8,8 @@ use instanton::data::{Nspace, Proc, Rank};
 pub struct Census {
     /// The node of each rank of each namespace.
     placement: HashMap<Nspace, Vec<u32>>,
+    /// The node of each tool of each namespace. Tools may have named themselves, with any rank.
+    tools: HashMap<Nspace, BTreeMap<u32, u32>>,
     /// Ranks that have ended, and are not expected again.
     gone: HashMap<Nspace, BTreeSet<u32>>,
     /// Nodes that are lost.
@@ -20,26 +22,22 @@ impl Census {
         self.placement.insert(nspace.clone(), nodes);
     }
 
-    /// A tool is on a node. Where others of its namespace follow, those before them count as there.
+    /// A tool is on a node.
     pub fn admit(&mut self, tool: &Proc, node: u32) {
-        let placed = self.placement.entry(tool.nspace.clone()).or_default();
-        let at = tool.rank.0 as usize;
-        if placed.len() <= at {
-            placed.resize(at + 1, node);
-        }
-        placed[at] = node;
+        self.tools.entry(tool.nspace.clone()).or_default().insert(tool.rank.0, node);
         self.expect(tool);
     }
 
     /// A job is over.
     pub fn forget(&mut self, nspace: &Nspace) {
         self.placement.remove(nspace);
+        self.tools.remove(nspace);
         self.gone.remove(nspace);
     }
 
     /// A process has ended.
     pub fn has_ended(&mut self, proc: &Proc) {
-        if self.placement.contains_key(&proc.nspace) {
+        if self.placement.contains_key(&proc.nspace) || self.tools.contains_key(&proc.nspace) {
             self.gone.entry(proc.nspace.clone()).or_default().insert(proc.rank.0);
         }
     }
@@ -90,25 +88,32 @@ impl Census {
 
     /// Returns whether a process is neither gone nor on a node that is lost.
     pub fn is_left(&self, proc: &Proc) -> bool {
-        let node = self.placement.get(&proc.nspace).and_then(|placed| placed.get(proc.rank.0 as usize));
-        !self.is_gone(proc) && node.is_some_and(|node| !self.is_down(*node as usize))
+        !self.is_gone(proc) && self.node_of(proc).is_some_and(|node| !self.is_down(node))
     }
 
     fn is_gone(&self, proc: &Proc) -> bool {
         self.gone.get(&proc.nspace).is_some_and(|gone| gone.contains(&proc.rank.0))
     }
 
+    fn node_of(&self, Proc { nspace, rank }: &Proc) -> Option<usize> {
+        let placed = self.placement.get(nspace).and_then(|placed| placed.get(rank.0 as usize));
+        let node = placed.or_else(|| self.tools.get(nspace)?.get(&rank.0))?;
+        Some(*node as usize)
+    }
+
     /// Processes by their ranks, each with its node.
     fn each(&self, procs: &[Proc]) -> Option<Vec<(Proc, usize)>> {
         let mut each = Vec::new();
         for proc in procs {
-            let placed = self.placement.get(&proc.nspace)?;
-            match proc.rank {
-                Rank::WILDCARD => {
-                    let rank = |rank| Proc::new(proc.nspace.clone(), Rank(rank));
-                    each.extend((0..).zip(placed).map(|(number, node)| (rank(number), *node as usize)));
-                }
-                Rank(rank) => each.push((proc.clone(), *placed.get(rank as usize)? as usize)),
+            if proc.rank != Rank::WILDCARD {
+                each.push((proc.clone(), self.node_of(proc)?));
+                continue;
+            }
+            let of = |(rank, node): (u32, &u32)| (Proc::new(proc.nspace.clone(), Rank(rank)), *node as usize);
+            match (self.placement.get(&proc.nspace), self.tools.get(&proc.nspace)) {
+                (Some(placed), _) => each.extend((0..).zip(placed).map(of)),
+                (None, Some(tools)) => each.extend(tools.iter().map(|(rank, node)| of((*rank, node)))),
+                (None, None) => return None,
             }
         }
         Some(each)
@@ -123,6 +128,26 @@ impl Census {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tools_have_the_ranks_that_they_say() {
+        let mut census = Census::default();
+        let tool = Nspace::new("tool").unwrap();
+        let proc = |rank| Proc::new(tool.clone(), rank);
+        let last = Rank(instanton::data::constants::rank::RANK_VALID - 1);
+        census.admit(&proc(last), 2);
+        census.admit(&proc(Rank(0)), 1);
+        assert_eq!(census.nodes_of(&[proc(Rank::WILDCARD)]), Some([1, 2].into()));
+        assert_eq!(census.nodes_of(&[proc(last)]), Some([2].into()));
+        assert_eq!(census.nodes_of(&[proc(Rank(1))]), None);
+        census.has_ended(&proc(last));
+        assert!(!census.is_left(&proc(last)) && census.is_left(&proc(Rank(0))));
+        assert_eq!(census.deserted(&[proc(Rank::WILDCARD)]), [(2, vec![proc(last)])].into());
+        census.admit(&proc(last), 1);
+        assert!(census.is_left(&proc(last)));
+        census.forget(&tool);
+        assert_eq!(census.nodes_of(&[proc(last)]), None);
+    }
 
     #[test]
     fn a_node_is_deserted_when_the_last_of_its_named_processes_is_gone() {

@@ -196,8 +196,11 @@ fn led(client: &Client, how: &str) -> Result<(), Box<dyn Error>> {
     let (ask, asked) = channel();
     // The first to finalize leaves the group that was made without a word, of which the other hears.
     let last = all[2].clone();
-    let about_last = move |notice: Notice, chain: Chain| _ = (notice.source == last).then(|| ask.send(chain));
-    let handler: Handler = Arc::new(about_last);
+    let handler: Handler = Arc::new(move |notice: Notice, chain: Chain| {
+        if notice.source == last {
+            _ = ask.send(chain);
+        }
+    });
     client.register_event_handler(&[Status::GROUP_MEMBER_FAILED], &[], handler).wait()?;
     client.fence(&[], &[]).wait()?;
     if me.rank.0 == 2 {

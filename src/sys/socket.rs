@@ -165,7 +165,7 @@ fn send_bytes(socket: &impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Reads what has come. 0 is the end. Descriptors do not come with it: see [`strays`].
+/// Reads what has come. 0 is the end. Descriptors do not come with it: see `strays.rs`.
 ///
 /// # Errors
 /// The kernel's; `WouldBlock` on a nonblocking socket where nothing has come; `InvalidData` where descriptors come with it.

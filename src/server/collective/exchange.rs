@@ -12,7 +12,7 @@ use super::signature::Signature;
 use crate::data::{Key, Nspace, Posted, Proc, Status};
 use crate::server::ctx::Ctx;
 use crate::server::jobs::Jobs;
-use crate::server::jobs::store::Outbound;
+use crate::server::jobs::store::{JobStoreError, Outbound};
 use crate::store::exchange::{self as encoding, Failure, Others, RankData, Sender};
 use crate::trace;
 
@@ -120,11 +120,24 @@ pub fn take_back(jobs: &mut Jobs, sent: Sent) {
 /// `ERR_NOT_FOUND`, the status of data that cannot be read, or `ERR_PACK_FAILURE`.
 pub fn posted_blob(cx: &Ctx, jobs: &Jobs, proc: &Proc) -> Result<Vec<u8>, Status> {
     let store = jobs.store(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
-    let outbound = store.outbound(proc.rank).map_err(|e| {
+    blob_of(&sender(cx), proc, store.outbound(proc.rank).map(|outbound| vec![outbound]))
+}
+
+/// Encodes all that a process of this node has posted for other nodes, as it was read.
+///
+/// # Errors
+/// The status of data that cannot be read, or `ERR_PACK_FAILURE`.
+pub fn blob_of(
+    sender: &Sender,
+    proc: &Proc,
+    outbound: Result<Vec<Outbound>, JobStoreError>,
+) -> Result<Vec<u8>, Status> {
+    let outbound = outbound.map_err(|e| {
         trace!("what {proc} has posted cannot be read: {e}");
         e.status()
     })?;
-    encoding::write(&sender(cx), vec![carried(&proc.nspace, outbound)], None).map_err(|e| {
+    let carried = outbound.into_iter().map(|of| carried(&proc.nspace, of)).collect();
+    encoding::write(sender, carried, None).map_err(|e| {
         trace!("what {proc} has posted cannot be sent: {e}");
         Status::ERR_PACK_FAILURE
     })

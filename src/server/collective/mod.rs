@@ -18,7 +18,7 @@
 //! signature, so that nobody on another node waits for this one.
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::ctx::Ctx;
 use super::ctx::effect::Effect;
@@ -41,6 +41,7 @@ pub mod contribution;
 pub mod exchange;
 mod index;
 pub mod intake;
+mod limit;
 mod loss;
 pub mod signature;
 #[cfg(test)]
@@ -56,11 +57,6 @@ use tracker::{OnLoss, Step, Tracker};
 /// Most collectives that a process may have begun and that are not over: those that wait for others, those that have
 /// failed and wait for latecomers, and those that wait for the host.
 const MAX_BEGUN: usize = 1024;
-/// Time after which a tracker is looked at again whose limit came while its part was prepared.
-const AGAIN: Duration = Duration::from_millis(10);
-/// Time that the host still has when a group is made without those that have not come in time, or when it ends what was
-/// withdrawn: clients wait half a second for the answer.
-const FOR_THE_HOST: Duration = Duration::from_millis(400);
 /// Failed trackers that are looked at again each time without a change of theirs: their latecomers may have ended by
 /// now.
 const LOOKED_AT: usize = 4;
@@ -542,61 +538,6 @@ impl Collectives {
     pub fn peer_over(&mut self, peer: PeerId) {
         self.whole_job_of.remove(&peer);
     }
-
-    /// The time limit of a tracker has passed.
-    pub fn expired(&mut self, cx: &mut Ctx, jobs: &mut Jobs, id: TrackerId) {
-        if let Some(tracker) = self.waiting_mut(id) {
-            tracker.limit = None;
-            if tracker.on_loss == OnLoss::Optional && tracker.failed.is_none() {
-                let missing = tracker.signature.local_procs(jobs, |proc, _| !tracker.arrived.contains(proc));
-                trace!("group {:?} is made without {missing:?}: the time limit has passed", tracker.group);
-                tracker.excused.extend(missing);
-                if tracker.is_complete() {
-                    tracker.is_late = true;
-                    tracker.limit = Some(cx.timers.set(cx.now() + FOR_THE_HOST, Deadline::Collective(id)));
-                    return self.change_one(cx, jobs, id, |_, _| {});
-                }
-            }
-        }
-        self.fail_one(cx, jobs, id, Status::ERR_TIMEOUT, "the time limit has passed");
-        if let Some(tracker) = self.complete.get_mut(&id) {
-            let here = tracker.local.here;
-            if tracker.on_loss == OnLoss::Optional && !std::mem::replace(&mut tracker.is_late, true) {
-                // Another node may be about to go on without those that have not come there.
-                tracker.limit = Some(cx.timers.set(cx.now() + FOR_THE_HOST, Deadline::Collective(id)));
-                return;
-            }
-            if !tracker.is_preparing && tracker.local.elsewhere && withdraw(cx, tracker) {
-                // All nodes are told the same, by the host's answer. It is late where it does not come soon.
-                tracker.limit = Some(cx.timers.set(cx.now() + FOR_THE_HOST, Deadline::Collective(id)));
-                return;
-            }
-            if matches!(tracker.signature.operation(), Operation::Connect | Operation::Disconnect) {
-                // The waiting are told now. The host has this node's part, and others may go on with it: its answer
-                // says whether the processes are connected.
-                complete::tell(cx, tracker, &Reply::Done(Status::ERR_TIMEOUT));
-                return;
-            }
-            if tracker.is_preparing {
-                // The waiting are told now. The host hears of this one all the same, before the next of that signature.
-                complete::tell(cx, tracker, &Reply::Done(Status::ERR_TIMEOUT));
-                tracker.is_given_up = true;
-                tracker.limit = Some(cx.timers.set(cx.now() + AGAIN, Deadline::Collective(id)));
-                return;
-            }
-            trace!("fence {}: all {here} processes here have come; the host does not answer in time", id.0);
-            tracker.limit = None;
-            self.finish_with(cx, jobs, id, Err(Status::ERR_TIMEOUT));
-        }
-    }
-}
-
-/// Has the host end a collective whose time is over, for all nodes. Returns whether it does; it is asked once.
-fn withdraw(cx: &Ctx, tracker: &mut Tracker) -> bool {
-    let was_withdrawn = std::mem::replace(&mut tracker.is_withdrawn, true);
-    let (host, signature) = (cx.host.clone(), &tracker.signature);
-    let ask = || host.withdraw(signature.operation(), &signature.procs());
-    !was_withdrawn && cx.call_host(ask, "withdraw").is_ok()
 }
 
 /// Charges a process for attributes that a tracker keeps; the few of most collectives are free.

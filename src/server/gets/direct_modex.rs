@@ -14,8 +14,7 @@ use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::{Deadline, TimerId};
 use crate::server::ctx::{Ctx, Done};
 use crate::server::jobs::Jobs;
-use crate::server::jobs::store::Departing;
-use crate::store::exchange::{self as encoding, Sender};
+use crate::server::jobs::store::{Departing, JobStoreError};
 use crate::trace;
 
 /// Bytes of a process's records from which on a thread reads them; fewer in tests, so that simulated requests come to it.
@@ -122,8 +121,8 @@ impl DirectModex {
             return self.end(cx, &blob, &proc);
         };
         let sender = exchange::sender(cx);
-        let read = move |departing| {
-            let blob = blob(&sender, &proc, &departing);
+        let read = move |departing: Departing| {
+            let blob = exchange::blob_of(&sender, &proc, departing.read().map_err(JobStoreError::from));
             *lock(&place) = Some((departing, blob));
         };
         let theirs = read.clone();
@@ -209,17 +208,4 @@ impl DirectModex {
 
 fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Reads and encodes what a process has posted for other nodes.
-fn blob(sender: &Sender, proc: &Proc, departing: &Departing) -> Result<Vec<u8>, Status> {
-    let outbound = departing.read().map_err(|e| {
-        trace!("what {proc} has posted cannot be read: {e}");
-        e.status()
-    })?;
-    let carried = outbound.into_iter().map(|of| exchange::carried(&proc.nspace, of)).collect();
-    encoding::write(sender, carried, None).map_err(|e| {
-        trace!("what {proc} has posted cannot be sent: {e}");
-        Status::ERR_PACK_FAILURE
-    })
 }

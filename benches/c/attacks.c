@@ -4,13 +4,17 @@
  *     instanton run --job-memory 128M -n 2 attacks victim DIR : -n 1 attacks KIND DIR
  *
  * Ranks 0 and 1 fence and get for a while, and write to DIR/RANK how often, and how many milliseconds the longest round
- * took. Rank 2 makes requests of one kind again and again until DIR/0 is there, and writes to DIR/burnt how many
+ * took. They lie on the last core, where the kernel puts them beside one that burns a processor: on two cores they wake
+ * each other a third as fast, and what runs beside them would decide which. "free-victim" lies where the kernel likes.
+ * Rank 2 makes requests of one kind again and again until DIR/0 is there, and writes to DIR/burnt how many
  * processors it has kept busy. Some kinds ask nothing; what victims have beside them is what the other kinds are measured
  * by. "spin1.25" burns so many processors. Processes that come and go, or wake together, keep others off the processors
  * longer than one that burns as much: "crowd" starts as many as it can, which burn 2 ms each, "programs" starts
  * programs one after the other, "clones1.25" has sixty processes that burn so much together, and "few1.25" has four.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +66,15 @@ double now(void)
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void settle(void)
+{
+    cpu_set_t core;
+    CPU_ZERO(&core);
+    CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &core);
+    if (sched_setaffinity(0, sizeof core, &core) != 0)
+        perror("sched_setaffinity");
 }
 
 static int victim(const char *directory)
@@ -764,7 +777,9 @@ int main(int argc, char **argv)
         PMIX_LOAD_PROCID(&pair[rank], me.nspace, (pmix_rank_t)rank);
     with_victim[0] = pair[0];
     with_victim[1] = me;
-    if (strcmp(argv[1], "victim") == 0) {
+    if (strcmp(argv[1], "victim") == 0 || strcmp(argv[1], "free-victim") == 0) {
+        if (strcmp(argv[1], "victim") == 0)
+            settle();
         int status = victim(argv[2]);
         if (status != 0)
             fprintf(stderr, "a victim fails at step %d\n", status);

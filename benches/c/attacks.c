@@ -6,11 +6,13 @@
  * Ranks 0 and 1 fence and get for a while, and write to DIR/RANK how often, and how many milliseconds the longest round
  * took. They lie on the last core, where the kernel puts them beside one that burns a processor: on two cores they wake
  * each other a third as fast, and what runs beside them would decide which. "free-victim" lies where the kernel likes.
- * Rank 2 makes requests of one kind again and again until DIR/0 is there, and writes to DIR/burnt how many
- * processors it has kept busy. Some kinds ask nothing; what victims have beside them is what the other kinds are measured
- * by. "spin1.25" burns so many processors. Processes that come and go, or wake together, keep others off the processors
- * longer than one that burns as much: "crowd" starts as many as it can, which burn 2 ms each, "programs" starts
- * programs one after the other, "clones1.25" has sixty processes that burn so much together, and "few1.25" has four.
+ *
+ * The other ranks make requests of one kind again and again until DIR/0 is there, and write to DIR/burnt-RANK how many
+ * processors they have kept busy, and how many requests they have made in a second. Some kinds ask nothing; what victims have beside them is what the other kinds are
+ * measured by. "spin1.25" burns so many processors, in as few processes as can, if it is let. Processes that come and
+ * go, or wake together, keep others off the processors longer than one that burns as much: "crowd" starts as many as it
+ * can, which burn 2 ms each, "programs" starts programs one after the other, "clones1.25" has sixty processes that burn
+ * so much together, and "few1.25" has four. "starts12.5" starts so many crowds of programs in a second.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -33,6 +35,8 @@
 #define UNDER_WAY 20000
 /* Processes of an attacker with many. */
 #define CLONES 60
+/* Processes of a crowd that is started. */
+#define CROWD 64
 /* Chains of jobs that each start the next. */
 #define CHAINS 4
 
@@ -255,27 +259,31 @@ static void burn(void)
         ;
 }
 
-/* Keeps a processor busy for this part of the time, in turns of 10 ms. */
-static void burn_part(double part)
+/* Has this process have burnt this part of a processor since it first asked for that, however long it waits for one. */
+static void catch_up(double part)
 {
-    struct timespec rest = {.tv_nsec = (long)((1 - part) * 1e7)};
-    double until = now() + part * 1e-2;
-    while (now() < until)
-        ;
-    if (rest.tv_nsec > 0)
-        nanosleep(&rest, NULL);
+    static double begin, burnt;
+    if (begin == 0)
+        begin = now(), burnt = (double)clock() / CLOCKS_PER_SEC;
+    while ((double)clock() / CLOCKS_PER_SEC - burnt < part * (now() - begin) && !is_over())
+        for (volatile unsigned at = 0; at < 100000; at++)
+            ;
 }
 
-/* Sleeps until the next of the moments, 10 ms apart, at which all clones wake, and burns this part of the time. */
+/* Burns what it lacks every 10 ms. */
+static void burn_part(double part)
+{
+    catch_up(part);
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
+/* The same at the moments, 10 ms apart, at which all clones wake. */
 static void wake_and_burn(double part)
 {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
-    struct timespec rest = {.tv_nsec = 10000000 - at.tv_nsec % 10000000};
-    nanosleep(&rest, NULL);
-    clock_t until = clock() + (clock_t)(part * 1e-2 * CLOCKS_PER_SEC);
-    while (clock() < until)
-        ;
+    nanosleep(&(struct timespec){.tv_nsec = 10000000 - at.tv_nsec % 10000000}, NULL);
+    catch_up(part);
 }
 
 /* Makes one request; returns success where an answer comes to a callback. */
@@ -295,10 +303,13 @@ static pmix_status_t request(const char *kind)
         static double part;
         if (next > 1)
             return burn_part(part), PMIX_ERROR;
-        for (part = atof(kind + 4); part > 1; part -= 1)
+        part = atof(kind + 4);
+        int processes = part > 1 ? (int)(part + 0.999) : 1;
+        part /= processes;
+        for (int one = 1; one < processes; one++)
             if (fork() == 0) {
                 while (!is_over())
-                    burn();
+                    burn_part(part);
                 _exit(0);
             }
         return PMIX_ERROR;
@@ -479,9 +490,25 @@ static pmix_status_t request(const char *kind)
     }
     if (IS("crowds-of-spawned")) {
         char *words[2] = {"true", NULL};
-        pmix_app_t app = {.cmd = "true", .argv = words, .maxprocs = 64};
+        pmix_app_t app = {.cmd = "true", .argv = words, .maxprocs = CROWD};
         pmix_nspace_t nspace;
         return PMIx_Spawn(NULL, 0, &app, 1, nspace), PMIX_ERROR;
+    }
+    /* As many programs, by itself. */
+    if (strncmp(kind, "starts", 6) == 0) {
+        static double begin;
+        if (next == 1)
+            begin = now();
+        while (now() - begin < next / atof(kind + 6))
+            usleep(1000);
+        for (int one = 0; one < CROWD; one++)
+            if (fork() == 0) {
+                execlp("true", "true", NULL);
+                _exit(1);
+            }
+        while (wait(NULL) > 0)
+            ;
+        return PMIX_ERROR;
     }
     if (IS("chains-of-spawned")) {
         if (next <= CHAINS)
@@ -808,10 +835,11 @@ int main(int argc, char **argv)
         ;
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
-    snprintf(over, sizeof over, "%s/burnt", argv[2]);
+    snprintf(over, sizeof over, "%s/burnt-%u", argv[2], me.rank);
     FILE *file = fopen(over, "w");
     if (file != NULL) {
-        fprintf(file, "%.2f\n", (seconds(&self) + seconds(&children)) / (now() - begin));
+        double took = now() - begin;
+        fprintf(file, "%.2f %.2f\n", (seconds(&self) + seconds(&children)) / took, next / took);
         fclose(file);
     }
     /* Whatever waits is left to the server. */

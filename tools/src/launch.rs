@@ -26,6 +26,7 @@ mod visits;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
@@ -35,7 +36,7 @@ use crate::input::Inputs;
 use crate::job::{self, Job, Placement};
 use crate::outcome::SENSELESS;
 use crate::record::{self, Record};
-use crate::say::say;
+use crate::say::{self, say};
 use crate::server::{Pmix, Topology};
 use crate::session::Session;
 use crate::steering::Wish;
@@ -119,6 +120,7 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
         copies: Arc::default(),
         strangers: Arc::default(),
     };
+    say::begin()?;
     let mut running = Running::new(job, events, run, streams, options, record.clone());
     running.is_up = name.is_some();
     if let Some(programs) = running.find_programs() {
@@ -168,6 +170,7 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
     if let Some(line) = running.outcome.line() {
         say(&line);
     }
+    say::end(running.is_unread.then_some(Duration::ZERO));
     Ok(running.outcome.code())
 }
 

@@ -120,6 +120,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             say::say(&format!("{error:#}"));
+            say::end(None);
             ExitCode::FAILURE
         }
     }

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use crate::signals;
 
 /// The status of a job that ran past `--timeout`, as of timeout(1).
-const TIMED_OUT: u8 = 124;
+pub const TIMED_OUT: u8 = 124;
 /// The status for a program that cannot be executed, and for one that is not there, as of every shell.
 pub const NOT_EXECUTABLE: u8 = 126;
 pub const NOT_FOUND: u8 = 127;
@@ -82,6 +82,14 @@ impl Outcome {
     /// Returns whether something went wrong, so that everything has to end.
     pub fn is_decided(&self) -> bool {
         self.cause.is_some() && !self.is_partial
+    }
+
+    /// Returns whether the user has ended it, or the user's time limit, or the user is gone.
+    pub fn is_of_user(&self) -> bool {
+        matches!(
+            self.cause,
+            Some(Cause::TimedOut(_) | Cause::StartTimedOut(_) | Cause::Killed(_) | Cause::GuardianGone)
+        )
     }
 
     /// Jobs that have nothing to do with what went wrong go on.

@@ -2,9 +2,13 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
 
-use common::{Job, run, script};
+use common::{Job, ends, run, script};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 #[test]
 fn every_line_of_many_ranks_arrives_whole_and_in_its_ranks_order() {
@@ -113,6 +117,48 @@ fn output_that_nobody_reads_is_a_failure() {
     let output = command.args(["run", "-n", "1", "sh", "-c", script]).stdout(writer).output().unwrap();
     assert_eq!(output.status.code(), Some(141), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("nobody reads the output"), "{output:?}");
+}
+
+/// Runs a command whose output and errors go into a pipe that is full and that nobody reads, until it has ended.
+fn unread(arguments: &[&str], also: impl FnOnce(&Child)) -> Option<i32> {
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
+    command.args(arguments).stdin(Stdio::null()).stdout(writer.try_clone().unwrap());
+    let flags = OFlag::from_bits_retain(fcntl(&writer, FcntlArg::F_GETFL).unwrap());
+    fcntl(&writer, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).unwrap();
+    while writer.write(&[b'.'; 4096]).is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(flags)).unwrap();
+    let mut child = command.stderr(writer).spawn().unwrap();
+    also(&child);
+    assert!(ends(Pid::from_raw(child.id() as i32)), "it hangs");
+    child.wait().unwrap().code()
+}
+
+const CHATTERS: [&str; 5] = ["-n", "2", "sh", "-c", "yes & exec yes >&2"];
+
+#[test]
+fn a_time_limit_ends_a_job_whose_output_nobody_reads() {
+    let words = |first: &[&'static str], rest: &[&'static str]| [first, rest].concat();
+    assert_eq!(unread(&words(&["run", "--timeout", "1"], &CHATTERS), |_| ()), Some(124));
+    // Nobody is left when the time is over.
+    assert_eq!(
+        unread(&["run", "--timeout", "2", "-n", "2", "sh", "-c", "echo words >&2; echo words"], |_| ()),
+        Some(124)
+    );
+}
+
+#[test]
+fn a_signal_ends_a_job_whose_output_nobody_reads() {
+    let started = std::env::temp_dir().join(format!("instanton-unread-{}", std::process::id()));
+    let script = format!("touch {}; yes & exec yes >&2", started.display());
+    let terminate = |child: &Child| {
+        while !started.exists() {
+            std::thread::yield_now();
+        }
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    };
+    assert_eq!(unread(&["run", "-n", "1", "sh", "-c", &script], terminate), Some(143));
+    std::fs::remove_file(&started).unwrap();
 }
 
 #[test]

@@ -413,3 +413,12 @@ fn hundreds_of_short_jobs_leave_nothing() {
     }
     up.down();
 }
+
+#[test]
+fn a_time_limit_ends_a_run_inside_whose_output_nobody_reads() {
+    let up = Up::new();
+    let (child, _) = up.start(&["--timeout", "1", "-n", "1", "sh", "-c", "yes & exec yes >&2"], 0);
+    assert!(ends(Pid::from_raw(child.id() as i32)), "it hangs");
+    assert_eq!(finish(child).code, Some(124));
+    up.down();
+}

@@ -24,7 +24,7 @@ use super::caller::Caller;
 use super::explain;
 use super::plan::{self, Plan};
 use super::running::{Running, forward, signal};
-use super::stage::{GRACE, LINGER, ROUND, Stage};
+use super::stage::{GRACE, LINGER, READING, ROUND, Stage};
 use super::start::Starter;
 use crate::event::Event;
 use crate::family;
@@ -345,7 +345,9 @@ impl Running {
             (true, Stage::Printing) if caller.printing == 0 => self.finish_caller(number),
             (true, Stage::Printing) => {}
             (true, _) => {
-                (caller.stage, caller.next) = (Stage::Printing, None);
+                let is_told_to_end = caller.ended_by.is_some() || caller.outcome.is_of_user();
+                caller.stage = Stage::Printing;
+                caller.next = is_told_to_end.then(|| Instant::now() + READING);
                 caller.starter.streams.feeds.iter().for_each(OutputSender::end);
             }
             (false, Stage::Running) => (caller.stage, caller.next) = (Stage::LeftOver, Some(Instant::now() + LINGER)),
@@ -378,7 +380,7 @@ impl Running {
                     }
                     self.kill_caller(number);
                 }
-                Stage::Printing => caller.next = None,
+                Stage::Printing => self.finish_caller(number),
             }
         }
     }

@@ -38,7 +38,7 @@ impl Running {
             self.jobs.who(number, rank).pid
         };
         say(&format!("{why}: {}", summary(&report)));
-        eprint!("{}", waiting::table(&report, crate::see::width(), pid));
+        waiting::table(&report, crate::see::width(), pid).lines().for_each(show);
         if !is_whole {
             say("not every PMIx server of the run has answered; the table lacks its ranks");
         }

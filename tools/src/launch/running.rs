@@ -24,7 +24,7 @@ use super::debugging::ENDING as ENDS_RANKS;
 use super::explain;
 use super::hang::Hang;
 use super::pace::{Pace, Rests};
-use super::stage::{GRACE, LINGER, ROUND, Stage};
+use super::stage::{GRACE, LINGER, READING, ROUND, Stage};
 use super::start::Starter;
 use crate::allocation::Allocations;
 use crate::args::Run;
@@ -74,6 +74,9 @@ pub(super) struct Running {
     pub(super) insisted: u32,
     /// Number of outputs that are not through yet.
     pub(super) printing: usize,
+    /// Time at which output that nobody reads is given up, once nobody is left to write any; and true from then on.
+    reading: Option<Instant>,
+    pub(super) is_unread: bool,
     pub(super) streams: Streams,
     pub(super) starter: Starter,
     pub(super) has_children: bool,
@@ -145,6 +148,8 @@ impl Running {
             until,
             insisted: 0,
             printing: 0,
+            reading: None,
+            is_unread: false,
             starter: Starter {
                 streams: streams.clone(),
                 options,
@@ -300,7 +305,7 @@ impl Running {
     /// Acts on what happens until nothing more can.
     pub(super) fn attend(&mut self, happening: &Receiver<Event>, pmix: &Pmix) {
         self.proceed(pmix);
-        while self.has_children || self.printing > 0 || self.stays() || !self.callers.is_empty() {
+        while self.has_children || self.is_printing() || self.stays() || !self.callers.is_empty() {
             let condemned = self.condemned.front().map(|condemned| condemned.at);
             let limit = self.limits.iter().map(|(at, _)| *at).min();
             let restart = self.restarts.iter().map(|restart| restart.at).min();
@@ -308,6 +313,7 @@ impl Running {
             let hang = self.hang.due.map(|(at, _)| at);
             let times = [
                 self.next,
+                self.reading,
                 condemned,
                 limit,
                 restart,
@@ -460,6 +466,8 @@ impl Running {
         if self.is_waiting && !self.jobs.anybody_is_awaited() && !self.stays() {
             self.is_waiting = false;
             self.next = None;
+            let is_told_to_end = self.is_up || self.ended_by.is_some() || self.outcome.is_of_user();
+            self.reading = if is_told_to_end { Some(Instant::now() + READING) } else { self.until };
             self.streams.feeds.iter().for_each(OutputSender::end);
         }
         if !self.has_children {
@@ -482,6 +490,11 @@ impl Running {
         }
     }
 
+    /// Returns whether output of ranks is on its way to somebody.
+    fn is_printing(&self) -> bool {
+        self.printing > 0 && !self.is_unread
+    }
+
     fn time_passes(&mut self, now: Instant, pmix: &Pmix) {
         pmix.expire(now);
         self.restart(now, pmix);
@@ -496,6 +509,12 @@ impl Running {
         for (_, number) in self.limits.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
             let late = self.jobs.late(number);
             self.terminate(late);
+        }
+        if self.reading.is_some_and(|end| end <= now) {
+            (self.reading, self.is_unread) = (None, true);
+            if let Some(limit) = self.limit.filter(|_| self.until.is_some_and(|until| until <= now)) {
+                self.outcome.timed_out(limit);
+            }
         }
         if self.next.is_none_or(|next| next > now) {
             return;
@@ -529,6 +548,9 @@ impl Running {
         self.ask();
         self.stage = Stage::Ending;
         self.next = Some(Instant::now() + GRACE);
+        if !self.has_children {
+            self.reading = Some(Instant::now() + READING);
+        }
     }
 
     /// Asks each of the family to end, once.

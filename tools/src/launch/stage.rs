@@ -9,6 +9,9 @@
 //!   themselves, then they are sent SIGTERM.
 //! - **Killing**: [`GRACE`] after that SIGTERM, or at the user's second SIGINT, everything is sent SIGKILL, again and
 //!   again until no child is left.
+//!
+//! What the ranks have printed is forwarded to its end after that, however long its reader takes. Where a time limit or
+//! SIGTERM has ended the run, the reader has [`READING`].
 use std::time::Duration;
 
 /// Time from SIGTERM to SIGKILL.
@@ -17,6 +20,9 @@ pub(super) const GRACE: Duration = Duration::from_secs(3);
 pub(super) const LINGER: Duration = Duration::from_secs(1);
 /// Between two rounds of SIGKILL: a process may have been born while the first was sent.
 pub(super) const ROUND: Duration = Duration::from_millis(50);
+
+/// Time that readers of our output have, once a time limit or SIGTERM has ended the run, to take what is left of it.
+pub(super) const READING: Duration = Duration::from_secs(5);
 
 /// Stage of a run, or of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -23,8 +23,8 @@ use super::place::{self, Kind, Place};
 use crate::args::Run;
 use crate::environment::Environment;
 use crate::guardian::{PATIENCE, terminal_input};
-use crate::outcome::{FAILURE, SENSELESS, of_signal};
-use crate::say::say;
+use crate::outcome::{FAILURE, SENSELESS, TIMED_OUT, of_signal};
+use crate::say::{self, say};
 use crate::signals::Requests;
 use crate::{report, signals, terminal};
 
@@ -49,6 +49,7 @@ pub fn run(words: Vec<OsString>, options: &Run, wanted: &str) -> Result<u8> {
             return Ok(FAILURE);
         }
     };
+    say::begin()?;
     let typed = terminal_input()?;
     let (input, out, err) = (io::stdin(), io::stdout(), io::stderr());
     let read = typed.as_ref().map_or(input.as_fd(), |(reader, _)| reader.as_fd());
@@ -129,7 +130,11 @@ impl Caller {
                 }
             }
             if is_answered {
-                return Ok(self.answered(message::hear(&self.socket)));
+                let code = self.answered(message::hear(&self.socket));
+                // The launcher has waited for readers.
+                let is_of_user = code == TIMED_OUT || self.requests.count > 0;
+                say::end(is_of_user.then_some(Duration::ZERO));
+                return Ok(code);
             }
         }
     }

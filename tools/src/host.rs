@@ -8,8 +8,9 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Instant;
 
+use anyhow::anyhow;
 use instanton::data::{App, Channels, DataRange, Info, InfoList, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
-use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, PublishedData};
+use instanton::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, PublishedData, Server};
 use nix::unistd::Pid;
 
 use crate::credentials::Credentials;
@@ -60,6 +61,19 @@ pub const SUPPORTED: [(&str, &str); 13] = [
     ("validate_credential", "PMIX_CRED_TYPE"),
     ("group", "PMIX_GROUP_ASSIGN_CONTEXT_ID"),
 ];
+
+/// Tells a server which attributes its host supports.
+///
+/// # Errors
+/// When the server does not take one in.
+pub fn register_supported(server: &Server) -> anyhow::Result<()> {
+    for (function, attributes) in SUPPORTED {
+        let attributes: Vec<String> = attributes.split_ascii_whitespace().map(str::to_owned).collect();
+        let registered = server.register_attributes(function, &attributes).wait();
+        registered.map_err(|status| anyhow!("the PMIx server does not take in what {function} supports: {status}"))?;
+    }
+    Ok(())
+}
 
 /// Directives of a pull of output that the library or this host looks at.
 const OF_PULLS: [&str; 18] = [

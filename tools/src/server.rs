@@ -24,7 +24,7 @@ use crate::credentials::Credentials;
 use crate::debugger::daemons::Daemons;
 use crate::environment::Environment;
 use crate::event::Event;
-use crate::host::{Launcher, SUPPORTED};
+use crate::host::{self, Launcher};
 use crate::job::{Job, ProcessSet};
 use crate::jobs::ProcessEnd;
 use crate::metrics::Metrics;
@@ -167,13 +167,7 @@ impl Pmix {
             });
         }
         let place = topology.wait()?;
-        for (function, attributes) in SUPPORTED {
-            let attributes: Vec<String> = attributes.split_ascii_whitespace().map(str::to_owned).collect();
-            server
-                .register_attributes(function, &attributes)
-                .wait()
-                .map_err(|status| anyhow!("the PMIx server does not take in what {function} supports: {status}"))?;
-        }
+        host::register_supported(&server)?;
         Ok(Self { server, published, credentials, place, hub, refusal, names, metrics })
     }
 

@@ -193,6 +193,11 @@ fn tools_attach_to_each_node_and_see_the_same() {
         let place = client.get(&Proc::new(all, Rank(2)), keys::HOSTNAME, &[]).unwrap();
         assert!(place.as_str().unwrap().ends_with("-n2"), "{place:?}");
         client.publish(&[Info::new(format!("port.{node}"), 17u32)]).wait().unwrap();
+        let functions = vec![Info::new(keys::HOST_FUNCTIONS, true)];
+        let query = Query { keys: vec![Text::new(keys::QUERY_ATTRIBUTE_SUPPORT).unwrap()], qualifiers: functions };
+        let (_, answers) = client.query(&[query]).wait().unwrap();
+        let supported = answers[0].value.as_str().unwrap();
+        assert!(supported.split(',').any(|function| function == "PMIx_Spawn"), "node {node}: {supported}");
         let monitor = Info::new(keys::MONITOR_NODE_RESOURCE_USAGE, true);
         let (_, usage) = client.process_monitor(&monitor, Status::SUCCESS, &[]).wait().unwrap();
         let name = usage[0].value.as_array().unwrap().infos().find(|info| info.key == keys::HOSTNAME).unwrap();

@@ -21,6 +21,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use super::wire::{Call, Given, Link, Reply};
 use crate::environment::Environment;
+use crate::host;
 
 /// The hidden command that the launcher starts a node with.
 #[derive(Debug, Args)]
@@ -63,6 +64,7 @@ pub fn run(options: NodeOptions) -> Result<u8> {
         ..ServerConfig::default()
     };
     let server = Server::start(config, host.clone()).map_err(|error| anyhow!("no PMIx server starts: {error}"))?;
+    host::register_supported(&server)?;
     let server = Arc::new(Mutex::new(Some(server)));
     let (over, is_over) = mpsc::channel();
     let (served, finish) = (server.clone(), over.clone());

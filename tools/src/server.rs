@@ -363,6 +363,14 @@ impl Pmix {
         self.credentials.process_ended(proc);
     }
 
+    /// A tool is gone, and its application with the last one of its namespace.
+    pub fn tool_gone(&self, tool: &Proc) {
+        self.gone(tool);
+        if !self.names.has_tool(&tool.nspace) {
+            self.published.namespace_ended(&tool.nspace);
+        }
+    }
+
     /// All processes of a job have been started, and its parent wants to hear of that. One that steers the run is told
     /// of the second in any case.
     pub fn job_started(&self, job: &Job) {

@@ -55,16 +55,30 @@ fn a_tool_looks_into_a_job_and_leaves_it_as_it_was() {
 #[test]
 fn what_a_tool_has_published_for_as_long_as_it_lives_goes_with_it() {
     let (job, _) = waiting();
-    let port = [Info::new("port", "17"), Info::new(keys::PERSISTENCE, Value::Persist(persistence::PERSIST_PROC))];
+    let lasting = |how| Info::new(keys::PERSISTENCE, Value::Persist(how));
+    let port = |number: u32| Info::new(format!("port.{number}"), "17");
+    let ports = [
+        vec![port(0), lasting(persistence::PERSIST_PROC)],
+        vec![port(1), lasting(persistence::PERSIST_APP)],
+        // As for an application.
+        vec![port(2)],
+    ];
     let (first, second) = (attach(&job), attach(&job));
-    first.primary().publish(&port).wait().unwrap();
-    assert_eq!(second.primary().publish(&port).wait().unwrap_err().status(), Status::ERR_DUPLICATE_KEY);
+    for port in &ports {
+        first.primary().publish(port).wait().unwrap();
+        assert_eq!(second.primary().publish(port).wait().unwrap_err().status(), Status::ERR_DUPLICATE_KEY);
+    }
+    let kept = [port(3), lasting(persistence::PERSIST_SESSION)];
+    first.primary().publish(&kept).wait().unwrap();
     drop(first);
     // The run hears of its end in its turn.
     let deadline = Instant::now() + Duration::from_secs(120);
-    while let Err(error) = second.primary().publish(&port).wait() {
-        assert!(error.status() == Status::ERR_DUPLICATE_KEY && Instant::now() < deadline, "{error}");
+    for port in &ports {
+        while let Err(error) = second.primary().publish(port).wait() {
+            assert!(error.status() == Status::ERR_DUPLICATE_KEY && Instant::now() < deadline, "{error}");
+        }
     }
+    assert_eq!(second.primary().publish(&kept).wait().unwrap_err().status(), Status::ERR_DUPLICATE_KEY);
     job.send(Signal::SIGTERM);
     assert_eq!(job.finish().code, Some(143));
 }

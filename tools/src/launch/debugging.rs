@@ -99,7 +99,7 @@ impl Running {
 
     /// A tool is gone.
     pub(super) fn tool_gone(&mut self, tool: &Proc, leave: Leave, pmix: &Pmix) {
-        pmix.gone(tool);
+        pmix.tool_gone(tool);
         self.allocations.process_ended(tool);
         self.spawns_for_nobody(tool);
         self.questions_of_nobody(tool);

@@ -2,13 +2,16 @@
  *   killer KILLER VICTIM STEP MICROSECONDS
  * VICTIM is "rank", itself; "server", its parent; or "launcher", whose number the environment has. STEP is the call that
  * it makes when its thread begins to wait so long: 0 Init, 1 Commit, 2 Fence, 3 Get, 4 a Get of what nobody posts, 5
- * Finalize. Every rank makes all of these, and ends at the first that fails.  */
+ * Finalize. Every rank makes all of these, and ends at the first that fails. A rank on a stock library ends with its
+ * server: PMIx_Commit and PMIx_Fence of 4.2.2 may wait for one that is gone for ever, in 5 of 100 jobs of 4 ranks
+ * without the plug-in. */
 #include <pmix.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static pid_t victim;
@@ -40,6 +43,7 @@ int main(int argc, char **argv) {
   pmix_value_t value, *found;
   pmix_info_t collect;
   uint32_t number = 7, size;
+  if (strstr(PMIx_Get_version(), "Instanton") == NULL) prctl(PR_SET_PDEATHSIG, SIGKILL);
   begin(0, step);
   may_fail(PMIx_Init(&me, NULL, 0));
   PMIX_PROC_LOAD(&everyone, me.nspace, PMIX_RANK_WILDCARD);

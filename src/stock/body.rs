@@ -136,9 +136,9 @@ impl Bodies {
         Ok(self)
     }
 
-    /// A key and its value, unless a stock library would not know a type in it and drop everything for that.
+    /// A key and its value, unless that [is not for](is_for) stock libraries.
     pub fn entry(&mut self, key: &Key, value: &Value) -> Result<&mut Self, WireError> {
-        if is_known(self.form, value) {
+        if is_for(self.form, key, value) {
             Writer::new(&mut self.bytes).pack_entry(self.form, key, value)?;
         }
         Ok(self)
@@ -150,15 +150,22 @@ impl Bodies {
         Ok(self)
     }
 
-    /// Attributes that a stock library knows the types of.
+    /// Attributes that [are for](is_for) stock libraries.
     pub fn infos(&mut self, infos: &[Info]) -> Result<&mut Self, WireError> {
-        let known: Vec<Info> = infos.iter().filter(|info| is_known(self.form, &info.value)).cloned().collect();
+        let known: Vec<Info> = infos.iter().filter(|info| is_for(self.form, &info.key, &info.value)).cloned().collect();
         self.list(DataType::INFO, &known)
     }
 }
 
+/// Returns whether a value is for the readers of a form: they know the types in it, or would drop everything for that, and
+/// it is no map expression of a job. Stock servers give those to no client, and the Init of one of 7.0 fails at the form
+/// in which earlier releases write them.
+pub(super) fn is_for(form: Form, key: &Key, value: &Value) -> bool {
+    is_known(form, value) && !(key.is_reserved() && value.data_type() == DataType::REGEX)
+}
+
 /// Returns whether every type in a value is one that the readers of a form know.
-pub(super) fn is_known(form: Form, value: &Value) -> bool {
+fn is_known(form: Form, value: &Value) -> bool {
     match value {
         Value::DataArray(array) => form.has(array.data_type()) && array.items().iter().all(|item| is_known(form, item)),
         Value::Info(info) => is_known(form, &info.value),

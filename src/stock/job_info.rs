@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::body::{Bodies, is_known};
+use super::body::{Bodies, is_for};
 use super::dstore;
 use crate::account::{self, Account, Charge};
 use crate::data::{DataArray, DataType, Info, Key, Rank, Status, Value, keys};
@@ -80,7 +80,7 @@ impl Packer {
     fn arrays(&mut self, key: &str, read: impl FnOnce(Each<'_>) -> Result<(), Status>) -> Result<bool, Status> {
         let key = Key::new(key).expect("a legal key");
         self.all_or_nothing(read, |packer, said| {
-            let known = said.into_iter().filter(|info| is_known(packer.form, &info.value)).collect();
+            let known = said.into_iter().filter(|info| is_for(packer.form, &info.key, &info.value)).collect();
             packer.out.entry(&key, &Value::from(DataArray::of_info(known)))?;
             Ok(true)
         })
@@ -249,5 +249,20 @@ impl Shelf {
     /// Forgets what nobody has asked for of late.
     pub fn forget(&mut self, now: Instant) {
         self.kept.retain(|kept| !matches!(kept.state, State::Packed(_, until) if until <= now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stock::testing::Job;
+
+    #[test]
+    fn clients_are_told_of_no_map_expression() {
+        let job = Job::new(2, 2);
+        let body = body((Form::Plain, Parts::All), &*job).unwrap();
+        let names = |key: &str| body.windows(key.len()).any(|bytes| bytes == key.as_bytes());
+        assert!(job.of_job().unwrap().iter().any(|info| info.key == keys::NODE_MAP));
+        assert!(names(keys::JOB_SIZE) && !names(keys::NODE_MAP), "{body:?}");
     }
 }

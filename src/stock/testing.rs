@@ -2,7 +2,7 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use crate::data::{Info, Nspace, Rank, Status, keys};
+use crate::data::{Info, Nspace, Rank, Status, Value, keys};
 use crate::message::door::{Each, JobInformation};
 
 /// Job with so many ranks on each of so many nodes; the first node is the own one.
@@ -46,7 +46,10 @@ impl JobInformation for Job {
     }
 
     fn of_job(&self) -> Result<Vec<Info>, Status> {
-        Ok(vec![Info::new(keys::JOB_SIZE, self.ranks())])
+        Ok(vec![
+            Info::new(keys::NODE_MAP, Value::Regex(b"pmix[a]\0".to_vec())),
+            Info::new(keys::JOB_SIZE, self.ranks()),
+        ])
     }
 
     fn of_nodes(&self, others: bool, each: Each<'_>) -> Result<(), Status> {

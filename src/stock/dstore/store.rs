@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use super::layout::{self, FIRST_RECORD, FLAGS_IN_RECORD, JUMP, JUMP_LEN, PASSED, SEGMENT, TAIL, TARGET_IN_JUMP};
 use crate::data::{DataType, Info, Key};
 use crate::message::door::FileEntry;
-use crate::stock::body::{Bodies, is_known};
+use crate::stock::body::{Bodies, is_for};
 use crate::trace;
 use crate::wire::Form;
 
@@ -174,7 +174,7 @@ impl<S: Sink> Store<S> {
     /// Returns the records of entries, with their keys. What readers cannot know, or what fits in no file, is left out.
     fn records<'a>(&self, entries: impl Iterator<Item = FileEntry<'a>>) -> Vec<(Key, Vec<u8>)> {
         let record = |(key, value): FileEntry<'a>| {
-            let value = value.filter(|value| is_known(self.form, value))?;
+            let value = value.filter(|value| is_for(self.form, key, value))?;
             let mut packed = Bodies::new(self.form);
             packed
                 .one(DataType::VALUE, value)

@@ -63,6 +63,9 @@ pub struct Capabilities {
     pub votes: bool,
     /// True if it takes the information of its job as values when it is let in.
     pub takes_job_info: bool,
+    /// True if the answer to a Get of what a process has posted brings all of that, because the peer decides all its Gets
+    /// about that process by one answer.
+    pub takes_all_posted: bool,
     /// Form of the values in the [files](JobFiles) that it reads; none where it reads none.
     pub reads_files: Option<Form>,
     /// True if it invites to groups, joins and leaves them by raising events, because it knows no requests for that.

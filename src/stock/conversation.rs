@@ -1,15 +1,14 @@
 //! Conversation with one client that is in: which requests wait for what, and what is said next.
 //!
-//! Some answers take more than one request inside: a client that asks for a key is told everything that the process has
-//! posted, because it decides all its Gets about that process by that one answer; a spawn and a connect bring the
-//! information of jobs, with that of their ranks.
+//! The answers to a spawn and to a connect take more than one request inside: they bring the information of jobs, with
+//! that of their ranks.
 use std::sync::Arc;
 
 use super::answers;
 use super::job_info::{For, Packed, Parts};
 use super::requests::{self, Answer, Asked};
 use super::{ack::Ack, frame};
-use crate::data::{Info, Nspace, Proc, Status, Value, keys};
+use crate::data::{Nspace, Proc, Status};
 use crate::message::door::{JobInformation, Making};
 use crate::message::numbers::NumberMap;
 use crate::message::{Push, Reply, Request, output};
@@ -188,11 +187,6 @@ impl Conversation {
             return Ok(None);
         };
         match (&pending.answer, reply) {
-            (Answer::Data(proc, Some(key)), Reply::Value(_)) if proc.rank.is_process() && !key.is_reserved() => {
-                let proc = proc.clone();
-                pending.answer = Answer::Data(proc.clone(), None);
-                Ok(Some(self.ask(pending, everything(proc))))
-            }
             (Answer::Spawned, Reply::Spawned(nspace)) => {
                 pending.missing.push(nspace);
                 self.gather(number, pending).map(Some)
@@ -216,10 +210,6 @@ impl Conversation {
     pub fn replied_later(&mut self, number: u64, answer: Making) -> Result<Next, WireError> {
         let of = self.pending.get(&number).map(|pending| &pending.answer);
         Ok(match of {
-            // The value comes once more, with everything of the process.
-            Some(Answer::Data(proc, Some(key))) if proc.rank.is_process() && !key.is_reserved() => {
-                Next::Step(self.replied(number, Reply::Value(Value::Undef))?)
-            }
             None | Some(Answer::Spawned | Answer::Connected(_)) => Next::Step(self.replied(number, answer.make())?),
             Some(_) => match self.pending.remove(&number) {
                 Some(pending) => Next::Pack(Packing { form: self.form, major: self.major, pending, answer }),
@@ -271,9 +261,4 @@ impl Conversation {
             }
         })
     }
-}
-
-/// The request for everything that is known of a process or a job now.
-fn everything(proc: Proc) -> Request {
-    Request::Get { proc, key: None, info: vec![Info::new(keys::IMMEDIATE, true)] }
 }

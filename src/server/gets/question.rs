@@ -152,11 +152,16 @@ impl Question {
     pub fn look(&self, cx: &Ctx, jobs: &Jobs) -> Result<Found, Miss> {
         let Question { asker, proc, key, directives } = self;
         let store = jobs.store(&proc.nspace).ok_or(Miss::NotFound)?;
-        let asker = match asker {
-            Asker::Peer(caller) => cx.peers.get(&caller.peer).map(|entry| &entry.proc),
+        let peer = match asker {
+            Asker::Peer(caller) => cx.peers.get(&caller.peer),
             Asker::Program(_) => None,
         };
-        let asker = asker.filter(|asker| asker.nspace == proc.nspace).map_or(Rank::UNDEF, |asker| asker.rank);
+        let of_job = peer.filter(|peer| peer.proc.nspace == proc.nspace);
+        let asker = of_job.map_or(Rank::UNDEF, |peer| peer.proc.rank);
+        // What a process has posted comes together, unless it is more than one answer brings.
+        let takes_all = peer.is_some_and(|peer| peer.capabilities.takes_all_posted)
+            && proc.rank.is_process()
+            && !store.is_much(proc.rank);
         let get = |key: &Key| store.get(asker, proc.rank, key, directives);
         match key {
             // Hosts give the ranks; a client that maps them makes the names of them itself.
@@ -174,6 +179,9 @@ impl Question {
                     client.map(|client| Value::Pid(client.pid)).ok_or(miss)
                 })
                 .map(Found::One),
+            Some(key) if takes_all && !key.is_reserved() => {
+                store.posted_beside(asker, proc.rank, key, directives).map(Found::All)
+            }
             Some(key) => match store.long_answer(asker, proc.rank, key, directives) {
                 Some(answer) => Ok(Found::Long(answer)),
                 None => get(key).map(Found::One),

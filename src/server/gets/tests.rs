@@ -104,6 +104,30 @@ fn a_value_that_takes_long_to_copy_is_read_when_its_answer_is_made() {
 }
 
 #[test]
+fn a_peer_that_takes_all_is_told_all_that_is_posted_or_the_value_where_that_is_much() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let peer = test.connect(&proc("job", 0));
+    test.cx.peers.get_mut(&peer).unwrap().capabilities.takes_all_posted = true;
+    let ask = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs| {
+        let caller = test.request(peer);
+        gets.get(&mut test.cx, jobs, caller, proc("job", 1), Some(key("k")), &[]);
+    };
+    ask(&mut test, &mut gets, &jobs);
+    commit(&mut test, &mut jobs, &mut gets, 1, "other", Scope::GLOBAL);
+    assert_eq!(test.replies(), []);
+    commit(&mut test, &mut jobs, &mut gets, 1, "k", Scope::GLOBAL);
+    let [(_, Reply::Infos(Status::SUCCESS, infos))] = &test.replies()[..] else { panic!("not all") };
+    let mut keys: Vec<_> = infos.iter().map(|info| info.key.clone()).collect();
+    keys.sort();
+    assert_eq!(keys, [key("k"), key("other")]);
+    let large = Posted { scope: Scope::LOCAL, key: key("large"), value: Value::from(vec![7; 2 << 20]) };
+    jobs.commit(&mut test.cx, proc("job", 1), vec![large]).unwrap();
+    posted(&mut test, &jobs, &mut gets);
+    ask(&mut test, &mut gets, &jobs);
+    assert_eq!(test.replies().pop().map(|(_, reply)| reply), Some(Reply::Value(Value::from(1u32))));
+}
+
+#[test]
 fn a_get_ends_when_it_has_waited_long_enough() {
     let (mut test, jobs, mut gets) = bench(NoHost);
     let peer = test.connect(&proc("job", 0));

@@ -326,6 +326,21 @@ impl JobStore {
         self.writer.reader().infos(rank, asked)
     }
 
+    /// Everything that a process has posted for the scope that is asked for, if the key is there for `asker`.
+    pub fn posted_beside(
+        &self,
+        asker: Rank,
+        rank: Rank,
+        key: &Key,
+        directives: &Directives,
+    ) -> Result<Vec<Info>, Miss> {
+        let reader = self.writer.reader();
+        match reader.contains(&Question::new(rank, key).with(directives).asked_by(asker))? {
+            true => reader.all_posted(rank, directives.scope),
+            false => Err(Miss::NotFound),
+        }
+    }
+
     /// The information of the job for a peer that maps nothing. All that come get the same.
     pub fn information(&mut self, nspace: &Nspace) -> Option<Arc<dyn JobInformation>> {
         if self.information.is_none() {

@@ -75,8 +75,13 @@ impl StockListener {
         let pid = tools::pid(&info);
         let reads_files = ack.reads_files.then_some(ack.form);
         connection.stage = Stage::Asking(ack, user.uid);
-        let capabilities =
-            Capabilities { takes_job_info: true, reads_files, groups_by_events: true, ..Capabilities::default() };
+        let capabilities = Capabilities {
+            takes_job_info: true,
+            takes_all_posted: true,
+            reads_files,
+            groups_by_events: true,
+            ..Capabilities::default()
+        };
         let arrival = Arrival { claim, capabilities, info, user: Some(user), pid, process: None };
         callers.arrived(self.peer_id(id), arrival);
         self.forget_settled();

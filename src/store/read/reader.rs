@@ -306,6 +306,16 @@ impl JobReader {
         Ok(is_asked.map(|(key, _, value, _)| Info { key, flags: 0, value }).collect())
     }
 
+    /// Everything that a process has posted for the scope `asked`, as attributes.
+    ///
+    /// # Errors
+    /// As [`all`](Self::all).
+    pub fn all_posted(&self, rank: Rank, asked: Option<Scope>) -> Result<Vec<Info>, Miss> {
+        let posted = self.posted_in(&self.maps.read(), rank)?.into_iter();
+        let is_asked = posted.filter(|(_, scope, _)| scope.answers(asked));
+        Ok(is_asked.map(|(key, _, value)| Info { key, flags: 0, value }).collect())
+    }
+
     /// Everything known of a process, or of the job for `WILDCARD`, the host's word first: key, scope, value and
     /// origin.
     ///
@@ -322,31 +332,36 @@ impl JobReader {
             })?;
         }
         if rank.is_process() {
-            let mut posted = Vec::new();
-            self.records(&maps, rank, &mut |link| {
-                if link.depth == 0 {
-                    posted.clear();
-                }
-                for entry in link.record.iter() {
-                    let entry = entry?;
-                    let key = link.words.to_vec(entry.key_word, entry.key_len)?;
-                    posted.push((
-                        key,
-                        Scope(entry.scope),
-                        RawValue::of_words(link.words, &ValueCell::of_entry(&entry)).to_value(),
-                    ));
-                }
-                Ok(None)
-            })?;
-            let mut known: HashSet<Vec<u8>> = all.iter().map(|(key, ..)| key.as_bytes().to_vec()).collect();
-            for (key, scope, value) in posted {
-                if known.insert(key.clone()) {
-                    let key = Key::new(key).map_err(|_| ReadError::from(Malformed::Owner))?;
-                    all.push((key, scope, value?, Origin::Modex));
-                }
-            }
+            let known: HashSet<Key> = all.iter().map(|(key, ..)| key.clone()).collect();
+            let posted = self.posted_in(&maps, rank)?.into_iter().filter(|(key, ..)| !known.contains(key));
+            all.extend(posted.map(|(key, scope, value)| (key, scope, value, Origin::Modex)));
         }
         Ok(all)
+    }
+
+    /// What a process has posted: of each key the newest value.
+    fn posted_in(&self, maps: &Maps, rank: Rank) -> Result<Vec<(Key, Scope, Value)>, Miss> {
+        let mut posted = Vec::new();
+        self.records(maps, rank, &mut |link| {
+            if link.depth == 0 {
+                posted.clear();
+            }
+            for entry in link.record.iter() {
+                let entry = entry?;
+                let key = link.words.to_vec(entry.key_word, entry.key_len)?;
+                let value = RawValue::of_words(link.words, &ValueCell::of_entry(&entry)).to_value();
+                posted.push((key, Scope(entry.scope), value));
+            }
+            Ok(None)
+        })?;
+        let (mut known, mut newest) = (HashSet::new(), Vec::new());
+        for (key, scope, value) in posted {
+            let key = Key::new(key).map_err(|_| ReadError::from(Malformed::Owner))?;
+            if known.insert(key.clone()) {
+                newest.push((key, scope, value?));
+            }
+        }
+        Ok(newest)
     }
 
     /// The namespace of the job, as its information says.

@@ -1,6 +1,6 @@
 /* A host for the benchmarks: a server of one node of a job, started with any libpmix.so.2 and the clients with the same one,
  * so that a ratio compares libraries and nothing else.
- *   host [-n RANKS] [-p RANKS A NODE] [-m random|shuffled] [-c CLIENTS] [-k] [-l FOLDER] [-s] [-2] [-r ROUNDS]
+ *   host [-n RANKS] [-p RANKS A NODE] [-m random|shuffled] [-c CLIENTS] [-k] [-s] [-2] [-r ROUNDS]
  *        [-b NEIGHBOUR] [PROGRAM ARGUMENTS...]
  *     -n, -p   the job, in blocks; this is node 0
  *     -m       ranks at random instead, on each node in the order of their numbers or in none
@@ -8,7 +8,6 @@
  *     -2       a second host is node 1, with as many clients; they carry each other's fences
  *     -s       clients stay on the cores in turn, and this process on the last one
  *     -k       eleven keys of each rank besides the maps
- *     -l       the folder of the clients' library, where that is another one than the host's
  *     -r       so many jobs, one after another
  *     -b       a program in PROGRAM's folder that takes turns with the clients: NEIGHBOUR CLIENTS ARGUMENTS...
  * Reports what registering the job took and added to this process, and how long all clients took from the opening of the
@@ -67,8 +66,6 @@ static pmix_status_t agree(const pmix_proc_t *proc, void *object, pmix_op_cbfunc
 /* True if processes stay on one core. */
 static bool settled;
 
-/* Folder of the clients' library, or NULL. */
-static const char *library;
 
 /* The other host, or -1. */
 static int other = -1;
@@ -161,11 +158,6 @@ static pid_t start_client(const pmix_proc_t *proc, int place, char **program, in
       dup2(turns->to_neighbour[1], PASS);
     }
     if (settled) settle_client(place);
-    for (size_t i = 0; library && environment[i]; i++) {
-      if (strncmp(environment[i], "LD_LIBRARY_PATH=", 16) != 0) continue;
-      environment[i] = malloc(16 + strlen(library) + 1);
-      sprintf(environment[i], "LD_LIBRARY_PATH=%s", library);
-    }
     execve(program[0], program, environment);
     die("host: %s: %s", program[0], strerror(errno));
   }
@@ -238,13 +230,12 @@ int main(int argc, char **argv) {
   int rounds = 1, option;
   bool two = false;
   const char *neighbour = NULL, *map = NULL;
-  while ((option = getopt(argc, argv, "+n:p:m:c:kl:sr:2b:")) != -1) {
+  while ((option = getopt(argc, argv, "+n:p:m:c:ksr:2b:")) != -1) {
     if (option == 'n') job.ranks = strtoul(optarg, NULL, 10);
     else if (option == 'p') job.per_node = strtoul(optarg, NULL, 10);
     else if (option == 'm') map = optarg;
     else if (option == 'c') job.clients = atoi(optarg);
     else if (option == 'k') job.keys = true;
-    else if (option == 'l') library = optarg;
     else if (option == 's') settled = true;
     else if (option == '2') two = true;
     else if (option == 'r') rounds = atoi(optarg);

@@ -106,12 +106,18 @@ impl Library {
     #[must_use]
     pub fn with_plugin(&self, plugin: &Path, clients: &Library) -> Self {
         let plugins = format!("{}:{}", plugin.display(), self.own_plugins().display());
-        let clients = match clients.loader.is_empty() {
+        Self { plugins: Some(plugins), ..self.with_clients(clients) }
+    }
+
+    /// This library in servers, and `clients` in the others.
+    #[must_use]
+    pub fn with_clients(&self, clients: &Library) -> Self {
+        let words = match clients.loader.is_empty() {
             true => ["/usr/bin/env".to_owned(), format!("LD_LIBRARY_PATH={}", clients.folder.display())].into(),
             false => clients.loader.clone(),
         };
         let (folder, launcher, loader) = (self.folder.clone(), self.launcher.clone(), self.loader.clone());
-        Self { folder, launcher, loader, clients, plugins: Some(plugins) }
+        Self { folder, launcher, loader, clients: words, plugins: clients.plugins.clone() }
     }
 
     /// Returns the command that is its launcher.

@@ -80,18 +80,22 @@ impl Plan {
         self.plugged(measured);
     }
 
-    /// A stock server with the plug-in and clients of ours, and with stock clients; beside the stock library alone. For
-    /// each release that is served and is here.
-    fn plugged(&self, measured: &mut Measured) {
+    /// Calls back for each release of the stock library that the plug-in serves and that is here.
+    fn each_release(&self, mut measure: impl FnMut(&Library, &str)) {
         let suites = ["trixie", "testing"].map(|suite| Library::of_suite(&self.suites.join(suite)));
         let suites: Vec<_> =
             suites.into_iter().filter_map(|found| found.map_err(|error| say(Err(error))).ok()).collect();
         for release in SERVED {
             let name = format!("{release} (");
             if let Some(stock) = std::iter::once(&self.stock).chain(&suites).find(|library| library.says(&name)) {
-                self.plugged_into(stock, release, measured);
+                measure(stock, release);
             }
         }
+    }
+
+    /// A stock server with the plug-in and clients of ours, and with stock clients; beside the stock library alone.
+    fn plugged(&self, measured: &mut Measured) {
+        self.each_release(|stock, release| self.plugged_into(stock, release, measured));
     }
 
     fn plugged_into(&self, stock: &Library, release: &str, measured: &mut Measured) {
@@ -135,21 +139,25 @@ impl Plan {
         self.both(measured, &format!("start {clients}/"), &format!("{job} -r {rounds}"), "init get");
     }
 
-    /// Clients on the stock library, under a server on ours and under their own. The servers take turns: what each of
-    /// these takes depends on where the kernel has put the processes of that job. All ranks touch their peers' records
-    /// at once: a rank that a fence lets go first does so among the others that are still to go on.
+    /// Clients on each release of the stock library, under a server on ours and under their own. The servers take turns:
+    /// what each of these takes depends on where the kernel has put the processes of that job. All ranks touch their
+    /// peers' records at once: a rank that a fence lets go first does so among the others that are still to go on.
     fn stock_clients(&self, measured: &mut Measured) {
-        let turns = (STOCK_TURNS / self.divisor).max(1);
+        self.each_release(|stock, release| self.clients_of(stock, release, measured));
+    }
+
+    fn clients_of(&self, stock: &Library, release: &str, measured: &mut Measured) {
+        let ours = self.ours.with_clients(stock);
+        // Programs of another suite take a second for 32 processes to load.
+        let most = if std::ptr::eq(stock, &self.stock) { STOCK_TURNS } else { STOCK_TURNS / 2 };
+        let turns = (most / self.divisor).max(1) as usize;
         for clients in STOCK_CLIENTS {
-            let (prefix, job) = (format!("stock {clients}/"), format!("-n {clients} -c {clients} -k"));
-            let theirs = format!("{job} -l {}", self.stock.folder().display());
+            let (prefix, job) = (format!("stock {release}/{clients}/"), format!("-n {clients} -c {clients} -k"));
             let programs = [("-r 2", "init get"), ("", "fences 20 10"), ("", "gets 80 touch")];
-            for (options, client) in std::iter::repeat_n(programs, turns as usize).flatten() {
-                let ours = (&self.ours, format!("{theirs} {options}"), &mut measured.ours);
-                let stock = (&self.stock, format!("{job} {options}"), &mut measured.stock);
-                for (library, options, samples) in [ours, stock] {
-                    say(self.programs.host(library, &prefix, &options, client, samples));
-                }
+            for (options, client) in std::iter::repeat_n(programs, turns).flatten() {
+                let options = format!("{job} {options}");
+                say(self.programs.host(&ours, &prefix, &options, client, &mut measured.ours));
+                say(self.programs.host(stock, &prefix, &options, client, &mut measured.stock));
             }
         }
     }

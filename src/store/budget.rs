@@ -106,6 +106,14 @@ impl Drop for Charge {
     }
 }
 
+/// Room for records, open to all ranks or kept for some.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    Open,
+    /// [Kept](Budget::keep) for ranks that have little.
+    Kept,
+}
+
 /// The limits of a job.
 #[derive(Clone, Debug)]
 pub struct Limits {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use instanton_layout::header::{Header, Kind};
 use instanton_layout::info::Built;
 
-use super::budget::{Budget, Charge};
+use super::budget::{Budget, Charge, Share};
 use super::error::{AttachError, WriteError};
 use super::ids::SegmentId;
 use crate::data::Nspace;
@@ -137,42 +137,39 @@ impl Label {
 /// Memory comes in pages.
 const PAGE: u64 = 4096;
 
-fn charged(budget: &Budget, bytes: u64) -> Result<Charge, WriteError> {
-    budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))
+/// Takes room for a segment of so many bytes.
+fn charged(budget: &Budget, len: u64, share: Share) -> Result<Charge, WriteError> {
+    let bytes = len.next_multiple_of(PAGE);
+    let charge = match share {
+        Share::Open => budget.charge(bytes),
+        Share::Kept => budget.charge_kept(bytes),
+    };
+    charge.ok_or_else(|| WriteError::budget(budget, bytes))
 }
 
 #[cfg_attr(not(feature = "named-segments"), expect(unused_variables, reason = "memory has no number"))]
 impl OwnSegment {
     /// Makes a segment; its number tells it from others of its kind. Memory for what is behind its
     /// [first bytes](Self::taken) is [taken](Mapping::take) when it is needed.
-    pub(super) fn create(label: &Label, number: u64, len: u64, budget: &Budget) -> Result<Self, WriteError> {
-        Self::create_charged(label, number, len, |bytes| charged(budget, bytes))
-    }
-
-    /// [`create`](Self::create) of what the budget [keeps](Budget::keep).
-    pub(super) fn create_kept(label: &Label, number: u64, len: u64, budget: &Budget) -> Result<Self, WriteError> {
-        let charge = |bytes| budget.charge_kept(bytes).ok_or_else(|| WriteError::budget(budget, bytes));
-        Self::create_charged(label, number, len, charge)
-    }
-
-    fn create_charged(
+    pub(super) fn create(
         label: &Label,
         number: u64,
         len: u64,
-        charge: impl FnOnce(u64) -> Result<Charge, WriteError>,
+        (budget, share): (&Budget, Share),
     ) -> Result<Self, WriteError> {
+        let charge = charged(budget, len, share)?;
         #[cfg(feature = "named-segments")]
         if let Some(new) = label.file(number)? {
-            let made = || memory::segment_in(new.writable, len).map(|mapping| (mapping, new.readable));
-            return Ok(Self { _file: Some(new.file), ..Self::made(len, charge, made)? });
+            let made = memory::segment_in(new.writable, len).map(|mapping| (mapping, new.readable));
+            return Ok(Self { _file: Some(new.file), ..Self::made(charge, made)? });
         }
-        let mut taken = len as usize;
-        let made = Self::made(len, charge, || {
-            let (mapping, fd, first) = memory::segment(&label.name, len)?;
+        let mut taken = 0;
+        let made = memory::segment(&label.name, len).map(|(mapping, fd, first)| {
             taken = first;
-            Ok((mapping, fd))
+            (mapping, fd)
         });
-        Ok(Self { taken, ..made? })
+        let made = Self::made(charge, made)?;
+        Ok(Self { taken, ..made })
     }
 
     /// Makes a segment that has these words and changes no more.
@@ -183,26 +180,18 @@ impl OwnSegment {
         budget: &Budget,
     ) -> Result<Self, WriteError> {
         let len = words.len() as u64 * 8;
+        let charge = charged(budget, len, Share::Open)?;
         #[cfg(feature = "named-segments")]
         if let Some(new) = label.file(number)? {
             let write = |write: &mut dyn FnMut(&[u64]) -> _| words.write(write);
-            let made = || memory::frozen_segment_in(new.writable, new.readable, len, write);
-            return Ok(Self { _file: Some(new.file), ..Self::made(len, |bytes| charged(budget, bytes), made)? });
+            let made = memory::frozen_segment_in(new.writable, new.readable, len, write);
+            return Ok(Self { _file: Some(new.file), ..Self::made(charge, made)? });
         }
-        Self::made(
-            len,
-            |bytes| charged(budget, bytes),
-            || memory::frozen_segment(&label.name, len, |write| words.write(write)),
-        )
+        Self::made(charge, memory::frozen_segment(&label.name, len, |write| words.write(write)))
     }
 
-    fn made(
-        len: u64,
-        charge: impl FnOnce(u64) -> Result<Charge, WriteError>,
-        make: impl FnOnce() -> Result<(Mapping, OwnedFd), MemoryError>,
-    ) -> Result<Self, WriteError> {
-        let charge = charge(len.next_multiple_of(PAGE))?;
-        let (mut mapping, fd) = make().map_err(|error| WriteError::Memory(Box::new(error)))?;
+    fn made(charge: Charge, made: Result<(Mapping, OwnedFd), MemoryError>) -> Result<Self, WriteError> {
+        let (mut mapping, fd) = made.map_err(|error| WriteError::Memory(Box::new(error)))?;
         mapping.own();
         let taken = mapping.len();
         Ok(Self { fd, mapping: Arc::new(mapping), taken, charge: Arc::new(charge), _file: Place::default() })

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use instanton_layout::job::{self, JobWords};
 use instanton_layout::words::RawWordsMut;
 
-use super::budget::{Budget, Limits};
+use super::budget::{Budget, Limits, Share};
 use super::datum::Entry;
 use super::error::{ReadError, WriteError};
 use super::ids::{Have, ReaderId, SegmentId};
@@ -129,7 +129,12 @@ impl JobWriter {
         let (id, ranks) = (RandomState::new().hash_one(nspace.as_bytes()), info.ranks());
         let limits = Limits { budget: limits.budget.part(u64::MAX), ..limits.clone() };
         limits.budget.keep(u64::from(ranks) * KEPT, SMALLEST);
-        let job = OwnSegment::create(&Label::new("job", nspace, &places), 0, job::length(ranks), &limits.budget)?;
+        let job = OwnSegment::create(
+            &Label::new("job", nspace, &places),
+            0,
+            job::length(ranks),
+            (&limits.budget, Share::Open),
+        )?;
         JobWords::format(job.mapping.words_mut(), id, ranks);
         let reader = Arc::new(JobReader::of_writer(job.mapping.clone())?);
         let hidden = Mapping::private(job.mapping.len()).map_err(|error| WriteError::Memory(Box::new(error)))?;

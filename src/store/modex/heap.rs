@@ -26,7 +26,7 @@ use instanton_layout::record::{self, seal};
 use instanton_layout::words::{RawWordsMut, Words};
 
 use super::reader_pages::Held;
-use crate::store::budget::Budget;
+use crate::store::budget::{Budget, Share};
 use crate::store::error::WriteError;
 use crate::store::segment::{Label, OwnSegment};
 use crate::sys::memory::Mapping;
@@ -166,14 +166,6 @@ impl Gap {
     }
 }
 
-/// Room for records, open to all ranks or kept for some.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Share {
-    Open,
-    /// Kept for ranks that have little.
-    Kept,
-}
-
 /// Room of one share in the segments of a set.
 #[derive(Default)]
 struct Room {
@@ -214,11 +206,7 @@ pub(super) struct Maker {
 impl Maker {
     fn segment(&mut self, bytes: u64, share: Share) -> Result<DataSegment, WriteError> {
         let number = self.last_number + 1;
-        let create = match share {
-            Share::Open => OwnSegment::create,
-            Share::Kept => OwnSegment::create_kept,
-        };
-        let memory = create(&self.label, number.into(), bytes, &self.budget)?;
+        let memory = OwnSegment::create(&self.label, number.into(), bytes, (&self.budget, share))?;
         let words = memory.mapping.words_mut();
         Header { kind: Kind::Modex, length: bytes, job: self.job, number: u64::from(number), ranks: 0 }.write(&words);
         self.last_number = number;

@@ -10,10 +10,10 @@ use instanton_layout::job::{self, JobWords, Reference};
 use instanton_layout::record;
 use instanton_layout::words::{RawWords, RawWordsMut};
 
-use super::heap::{Block, DataSegment, Maker, SegmentSet, Share, Unwritten};
+use super::heap::{Block, DataSegment, Maker, SegmentSet, Unwritten};
 use super::records::{Changes, Next, Records, Snapshot, Stored};
 use crate::data::{Key, Rank, Scope, Value};
-use crate::store::budget::Budget;
+use crate::store::budget::{Budget, Share};
 use crate::store::error::{ReadError, WriteError};
 use crate::store::segment::Label;
 use crate::sys::memory::Mapping;

@@ -1,7 +1,8 @@
 //! Requests of other nodes' servers for what processes here have posted (direct modex).
 //!
 //! Much is read and encoded by a thread, charged to the job of the process meanwhile, and answers all who have asked by
-//! the time that this begins. For those that come later it is read again: the process may have posted more.
+//! the time that this begins, each by a copy that the thread has made. For those that come later it is read again: the
+//! process may have posted more. So it is for those whose copies nobody can be charged for.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,15 +29,17 @@ struct Wait {
 }
 
 /// Place where a thread leaves what it has read, encoded, or the reason why it cannot be.
-type Place = Arc<Mutex<Option<(Departing, Result<Vec<u8>, Status>)>>>;
+type Place = Arc<Mutex<Option<(Departing, Result<Vec<Vec<u8>>, Status>)>>>;
 
 /// Data of a process that is read by a thread.
 struct Departure {
     proc: Proc,
-    /// The last request that it answers.
-    until: u64,
+    /// Requests that it answers.
+    asked: Vec<u64>,
     read: Place,
-    _charge: Option<Charge>,
+    /// Bytes that are to be read.
+    bytes: usize,
+    charges: Vec<Charge>,
 }
 
 /// All requests that wait.
@@ -95,25 +98,28 @@ impl DirectModex {
         if self.departing.values().any(|departure| departure.proc == *proc) {
             return;
         }
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         // As it is read, and encoded.
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_mul(2);
-        let account = cx.accounts.of_job(&proc.nspace);
-        let charge = account.map(|account| account.charge(Kind::Collective, bytes));
-        if matches!(charge, Some(None)) {
+        let Some(charges) = charge(cx, proc, bytes.saturating_mul(2)) else {
             return self.end(cx, &Err(Status::ERR_OUT_OF_RESOURCE), proc);
-        }
+        };
         self.last += 1;
-        let departure =
-            Departure { proc: proc.clone(), until: self.last, read: Place::default(), _charge: charge.flatten() };
+        let departure = Departure { proc: proc.clone(), asked: Vec::new(), read: Place::default(), bytes, charges };
         self.departing.insert(self.last, departure);
         cx.slice(Slice::Departure(self.last));
     }
 
     /// Begins to read data of that number.
     pub fn slice(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) {
-        let Some(Departure { proc, read, until, .. }) = self.departing.get_mut(&number) else { return };
-        *until = self.last;
-        let (proc, place) = (proc.clone(), read.clone());
+        let Some(Departure { proc, asked, read, bytes, charges }) = self.departing.get_mut(&number) else { return };
+        for number in self.by_proc.get(proc).into_iter().flatten() {
+            if !asked.is_empty() {
+                let Some(charge) = charge(cx, proc, *bytes) else { break };
+                charges.extend(charge);
+            }
+            asked.push(*number);
+        }
+        let (proc, place, copies) = (proc.clone(), read.clone(), asked.len());
         let begun = jobs.store_mut(&proc.nspace).map(|store| store.departing(&[proc.rank], false));
         let Some(Ok(departing)) = begun else {
             self.departing.remove(&number);
@@ -123,7 +129,7 @@ impl DirectModex {
         let sender = exchange::sender(cx);
         let read = move |departing: Departing| {
             let blob = exchange::blob_of(&sender, &proc, departing.read().map_err(JobStoreError::from));
-            *lock(&place) = Some((departing, blob));
+            *lock(&place) = Some((departing, blob.map(|blob| std::iter::repeat_n(blob, copies).collect())));
         };
         let theirs = read.clone();
         let worker = cx.offload_with(Vec::new(), "modex", departing, move |departing| {
@@ -139,15 +145,16 @@ impl DirectModex {
 
     /// Data of that number is read, or cannot be.
     pub fn departed(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) {
-        let Some(Departure { proc, until, read, _charge }) = self.departing.remove(&number) else { return };
-        let Some((departing, blob)) = lock(&read).take() else { return };
+        let Some(Departure { proc, asked, read, .. }) = self.departing.remove(&number) else { return };
+        let Some((departing, blobs)) = lock(&read).take() else { return };
         let store = jobs.store_mut(&proc.nspace).filter(|store| store.is_of_this(&departing));
         if let Some(store) = store {
             store.end_departing(departing, true);
-            let asked = self.by_proc.get(&proc).into_iter().flatten().copied().filter(|asked| *asked <= until);
-            for asked in asked.collect::<Vec<u64>>() {
-                self.end_one(cx, asked, blob.clone());
-            }
+            let (mut blobs, failed) = match blobs {
+                Ok(blobs) => (blobs, Status::ERR_NOT_FOUND),
+                Err(status) => (Vec::new(), status),
+            };
+            asked.into_iter().for_each(|asked| self.end_one(cx, asked, blobs.pop().ok_or(failed)));
         }
         self.look(cx, jobs, &proc);
     }
@@ -204,6 +211,12 @@ impl DirectModex {
             cx.finish(wait.done, Err(Status::ERR_TIMEOUT));
         }
     }
+}
+
+/// Charges the job of a process. Nothing where it has no account; `None` where that has no room.
+fn charge(cx: &Ctx, proc: &Proc, bytes: usize) -> Option<Vec<Charge>> {
+    let Some(account) = cx.accounts.of_job(&proc.nspace) else { return Some(Vec::new()) };
+    account.charge(Kind::Collective, bytes).map(|charge| vec![charge])
 }
 
 fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -7,6 +7,7 @@ use super::*;
 use crate::data::Scope;
 use crate::message::door::{Making, Outgoing};
 use crate::message::{Posted, Reply};
+use crate::server::ctx::accounts::Accounts;
 use crate::server::ctx::effect::Effect;
 use crate::server::ctx::slices::Slice;
 use crate::server::ctx::testing::{self, TestCtx, proc};
@@ -297,6 +298,37 @@ fn much_is_read_for_other_nodes_by_a_thread_and_again_for_those_that_come_later(
     step(&mut test, &mut gets, &mut jobs);
     assert!(first[0] == first[1] && answers.try_recv().unwrap() > first[0] + 1000);
     assert_eq!(gets.direct_modex.open(), 0);
+}
+
+#[test]
+fn nodes_whose_copies_of_much_data_nobody_has_room_for_are_answered_one_after_the_other() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let (sender, answers) = mpsc::channel();
+    let entry = Posted { scope: Scope::GLOBAL, key: key("k"), value: Value::from(vec![7u8; 1000]) };
+    jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
+    let bytes = jobs.store(&proc("job", 1).nspace).unwrap().outbound_bytes(&[Rank(1)], false);
+    for (copies, room) in [(1, 3 * bytes - 1), (2, 3 * bytes)] {
+        test.cx.accounts = Accounts::new(room, u64::MAX);
+        test.cx.accounts.of(&proc("job", 1), None);
+        for _ in 0..2 {
+            let sender = sender.clone();
+            let done = Box::new(move |blob: Result<Vec<u8>, Status>| sender.send(blob.unwrap().len()).unwrap());
+            gets.direct_modex.request(&mut test.cx, &jobs, proc("job", 1), &[], done);
+        }
+        let mut rounds = 0;
+        while let Some(Slice::Departure(number)) = test.cx.slices.pop_front() {
+            gets.direct_modex.slice(&mut test.cx, &mut jobs, number);
+            test.run_offloaded();
+            while let Some(ticket) = test.ticket() {
+                let Ticket::Departed(number) = ticket else { continue };
+                gets.direct_modex.departed(&mut test.cx, &mut jobs, number);
+            }
+            test.call_back();
+            rounds += 1;
+            assert!(answers.try_iter().filter(|bytes| *bytes > 1000).count() == copies);
+        }
+        assert_eq!((rounds, gets.direct_modex.open(), test.cx.accounts.charged()), (3 - copies, 0, 0));
+    }
 }
 
 #[test]

@@ -21,6 +21,9 @@ use crate::threads::start_thread;
 
 /// Longest frame; a fence that brings more fails.
 const LONGEST: usize = 1 << 30;
+/// Bit of the length of a frame that is an answer's number and bytes as they are: these may be many megabytes, and so
+/// there is never a second copy of them.
+const PLAIN: u32 = 1 << 31;
 /// Time for an answer that is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -192,7 +195,14 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write(sink: &mut UnixStream, frame: &Frame) -> io::Result<()> {
+fn write(sink: &mut impl Write, frame: &Frame) -> io::Result<()> {
+    if let Frame::Answer(number, Ok(Given::Bytes(bytes))) = frame
+        && bytes.len() < LONGEST
+    {
+        sink.write_all(&(bytes.len() as u32 | PLAIN).to_le_bytes())?;
+        sink.write_all(&number.to_le_bytes())?;
+        return sink.write_all(bytes);
+    }
     let frame = archive::encode(frame).map_err(io::Error::other)?;
     sink.write_all(&(frame.len() as u32).to_le_bytes())?;
     sink.write_all(&frame)
@@ -201,18 +211,42 @@ fn write(sink: &mut UnixStream, frame: &Frame) -> io::Result<()> {
 fn read(source: &mut impl Read) -> io::Result<Frame> {
     let mut length = [0; 4];
     source.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length) as usize;
+    let length = u32::from_le_bytes(length);
+    let (is_plain, length) = (length & PLAIN != 0, (length & !PLAIN) as usize);
     if length > LONGEST {
         return Err(io::ErrorKind::InvalidData.into());
     }
+    let mut number = [0; 8];
+    if is_plain {
+        source.read_exact(&mut number)?;
+    }
     let mut bytes = vec![0; length];
     source.read_exact(&mut bytes)?;
+    if is_plain {
+        return Ok(Frame::Answer(u64::from_le_bytes(number), Ok(Given::Bytes(bytes))));
+    }
     archive::decode(&bytes).map_err(io::Error::other)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_of_bytes_go_as_they_are_and_others_encoded() {
+        let bytes = Frame::Answer(7, Ok(Given::Bytes(vec![1, 2, 3])));
+        let others = [Frame::Answer(8, Ok(Given::Nothing)), Frame::Answer(9, Err(Status::ERR_TIMEOUT))];
+        let mut sent = Vec::new();
+        for frame in std::iter::once(&bytes).chain(&others) {
+            write(&mut sent, frame).unwrap();
+        }
+        assert_eq!(sent[..15], [3, 0, 0, 0x80, 7, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]);
+        let mut source = &sent[..];
+        for frame in std::iter::once(bytes).chain(others) {
+            assert_eq!(format!("{:?}", read(&mut source).unwrap()), format!("{frame:?}"));
+        }
+        assert!(read(&mut source).is_err());
+    }
 
     #[test]
     fn calls_go_both_ways_and_fail_when_the_other_end_is_gone() {

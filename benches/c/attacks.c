@@ -44,6 +44,8 @@ pmix_proc_t me, pair[2], with_victim[2];
 char over[4096];
 unsigned next;
 static volatile int under_way;
+/* The server has ended the connection. */
+static volatile bool is_cut;
 
 void spawn_self(char *word, char *path, int ranks)
 {
@@ -114,13 +116,19 @@ static int victim(const char *directory)
         is_over = found->data.uint32;
         PMIX_VALUE_RELEASE(found);
     }
-    char path[4200];
-    snprintf(path, sizeof path, "%s/%u", directory, me.rank);
-    FILE *file = fopen(path, "w");
-    if (file == NULL)
+    /* Rank 0 writes last, and all at once: others end when its file is there, and the launcher then ends the job. */
+    if (me.rank == 0 && PMIx_Fence(pair, 2, NULL, 0) != PMIX_SUCCESS)
         return 6;
+    char path[4200], draft[4200];
+    snprintf(path, sizeof path, "%s/%u", directory, me.rank);
+    snprintf(draft, sizeof draft, "%s/draft%u", directory, me.rank);
+    FILE *file = fopen(draft, "w");
+    if (file == NULL)
+        return 7;
     fprintf(file, "%u %.0f\n", rounds, longest * 1e3);
-    return fclose(file);
+    if (fclose(file) != 0 || rename(draft, path) != 0)
+        return 8;
+    return me.rank == 0 || PMIx_Fence(pair, 2, NULL, 0) == PMIX_SUCCESS ? 0 : 9;
 }
 
 bool is_over(void)
@@ -140,14 +148,15 @@ static void end_one(void)
 
 void done(pmix_status_t status, void *data)
 {
-    (void)status, (void)data;
+    (void)data;
+    is_cut |= status == PMIX_ERR_LOST_CONNECTION || status == PMIX_ERR_UNREACH;
     end_one();
 }
 
 void got(pmix_status_t status, pmix_value_t *value, void *data)
 {
-    (void)status, (void)value, (void)data;
-    end_one();
+    (void)value;
+    done(status, data);
 }
 
 void found(pmix_status_t status, pmix_pdata_t data[], size_t ndata, void *cbdata)
@@ -826,8 +835,12 @@ int main(int argc, char **argv)
             continue;
         }
         begin_one();
-        if (request(argv[1]) != PMIX_SUCCESS)
+        pmix_status_t status = request(argv[1]);
+        if (status != PMIX_SUCCESS)
             end_one();
+        /* Who is cut off asks nothing any more, and so burns nothing. */
+        if (is_cut)
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     struct rusage self, children;
     /* Clones see the file as well; they are counted once they have ended. */

@@ -1,13 +1,14 @@
 //! Absorptions: what the host brings from other nodes, decoded and taken in before the room that asked hears of it.
 //!
 //! Small data is taken in at once. Large data, as a fence or a group of thousands of processes brings, is decoded by a
-//! thread, and prepared and published in slices between the turns of others. Who asked is named by a [`Purpose`], which comes back
+//! thread, and prepared and published in slices between the turns of others. Much data of one process is prepared by a
+//! thread as well. Who asked is named by a [`Purpose`], which comes back
 //! with the result; whether anybody still waits is that room's affair, and the data counts all the same.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::collective::brought::{Brought, Decoded};
 use super::collective::exchange::{self, Said};
-use super::collective::intake::Intake;
+use super::collective::intake::{Intake, Progress, Writing};
 use super::ctx::Ctx;
 use super::ctx::slices::Slice;
 use super::ctx::ticket::{Ticket, TrackerId};
@@ -16,6 +17,7 @@ use crate::account::Charge;
 use crate::data::{Proc, Status};
 use crate::message::door::PeerId;
 use crate::message::numbers::NumberMap;
+use crate::store::WriteError;
 use crate::trace;
 
 /// Bytes from which on data is large; fewer in tests, so that simulated fences come to it.
@@ -38,6 +40,8 @@ pub enum Purpose {
 
 /// Place where a thread leaves what it has decoded.
 type Place = Arc<Mutex<Option<Result<Decoded, Status>>>>;
+/// The same for data of a process that it has worked at.
+type Worked = Arc<Mutex<Option<(Box<Writing>, Result<(), WriteError>)>>>;
 
 /// End of an absorption.
 #[derive(Debug)]
@@ -57,8 +61,11 @@ struct Absorption {
     said: Said,
     /// The data, once it is decoded.
     intake: Option<Intake>,
+    worked: Worked,
     /// Processes of a slice.
     slice: usize,
+    /// Peers that the data is brought for.
+    payers: Vec<PeerId>,
     /// Charges for the data, as it has come and decoded.
     _charges: Vec<Charge>,
 }
@@ -107,7 +114,17 @@ impl Absorptions {
         let (brought, own, place) = (Arc::new(brought), exchange::sender(cx), decoded.clone());
         let decode = move || _ = lock(&place).insert(brought.decode(&own));
         let said = Said::default();
-        let absorption = Absorption { purpose, bytes, decoded, said, intake: None, slice: 1, _charges: charges };
+        let absorption = Absorption {
+            purpose,
+            bytes,
+            decoded,
+            said,
+            intake: None,
+            worked: Worked::default(),
+            slice: 1,
+            payers: payers.clone(),
+            _charges: charges,
+        };
         self.under_way.insert(number, absorption);
         let theirs = decode.clone();
         let worker = cx.offload_for(payers, "exchange", move || {
@@ -130,7 +147,7 @@ impl Absorptions {
         let absorption = self.under_way.get_mut(&number)?;
         absorption.said = said;
         absorption.slice = (ranks.len() * SLICE / absorption.bytes).max(1);
-        absorption.intake = Some(Intake::new(ranks));
+        absorption.intake = Some(Intake::with_threads(ranks));
         cx.slice(Slice::Absorption(number));
         None
     }
@@ -138,11 +155,47 @@ impl Absorptions {
     /// Takes some more in.
     pub fn slice(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) -> Option<Absorbed> {
         let absorption = self.under_way.get_mut(&number)?;
-        match absorption.intake.as_mut()?.step(cx, jobs, absorption.slice) {
-            Ok(true) => self.end(number, Ok(())),
-            Ok(false) => {
+        let progress = absorption.intake.as_mut()?.step(cx, jobs, absorption.slice);
+        self.go_on(cx, jobs, number, progress)
+    }
+
+    /// A thread has worked at data of a process.
+    pub fn worked(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) -> Option<Absorbed> {
+        let absorption = self.under_way.get_mut(&number)?;
+        let (writing, result) = lock(&absorption.worked).take()?;
+        let progress = absorption.intake.as_mut()?.worked(jobs, writing, result);
+        self.go_on(cx, jobs, number, progress)
+    }
+
+    fn go_on(
+        &mut self,
+        cx: &mut Ctx,
+        jobs: &mut Jobs,
+        number: u64,
+        progress: Result<Progress, Status>,
+    ) -> Option<Absorbed> {
+        match progress {
+            Ok(Progress::Done) => self.end(number, Ok(())),
+            Ok(Progress::More) => {
                 cx.slice(Slice::Absorption(number));
                 None
+            }
+            Ok(Progress::Works(writing)) => {
+                let absorption = self.under_way.get(&number)?;
+                let place = absorption.worked.clone();
+                let work = move |mut writing: Box<Writing>| {
+                    let result = writing.step();
+                    *lock(&place) = Some((writing, result));
+                };
+                let theirs = work.clone();
+                let worker = cx.offload_with(absorption.payers.clone(), "intake", writing, move |writing| {
+                    theirs(writing);
+                    Ticket::Written(number)
+                });
+                let Err((writing, e)) = worker else { return None };
+                trace!("no thread for data of other nodes: {e}");
+                work(writing);
+                self.worked(cx, jobs, number)
             }
             Err(status) => self.end(number, Err(status)),
         }
@@ -293,6 +346,108 @@ mod tests {
             bench.decode();
             assert_eq!(bench.finish().0, Ok(Said::default()));
             assert!(bench.jobs.memory_used() >= before);
+        }
+    }
+
+    /// Data of two processes, much and little, with so many commits.
+    fn much_and_little(commits: u64) -> Vec<u8> {
+        much_and_little_for(commits, Scope::GLOBAL)
+    }
+
+    fn much_and_little_for(commits: u64, scope: Scope) -> Vec<u8> {
+        let sender = Sender { server: proc("servers", 1), identity: 99 };
+        let of = |(rank, bytes): (u32, usize)| {
+            let value = vec![commits as u8; bytes].into();
+            let entries = vec![Posted { scope, key: key(), value }];
+            RankData { proc: proc("job", rank), commits, entries }
+        };
+        encoding::write(&sender, [(1, 5000), (2, 50)].into_iter().map(of).collect(), None).unwrap()
+    }
+
+    /// Takes all steps there are, those of threads included. Returns how it ends, and the steps of threads.
+    fn steps(bench: &mut Bench) -> (Option<Absorbed>, usize) {
+        let mut of_threads = 0;
+        loop {
+            bench.test.run_offloaded();
+            let absorbed = match bench.test.ticket() {
+                Some(Ticket::Written(number)) => {
+                    of_threads += 1;
+                    assert_eq!(bench.seen(), 0, "nothing is seen before all is written");
+                    bench.absorptions.worked(&mut bench.test.cx, &mut bench.jobs, number)
+                }
+                Some(_) => continue,
+                None if bench.test.cx.slices.is_empty() => return (None, of_threads),
+                None => bench.slice(),
+            };
+            if absorbed.is_some() {
+                return (absorbed, of_threads);
+            }
+        }
+    }
+
+    #[test]
+    fn much_data_of_one_process_is_prepared_by_a_thread_and_published_with_the_rest() {
+        let mut bench = Bench::new();
+        assert!(bench.begin(much_and_little(1)).is_none() && bench.decode().is_none());
+        let (absorbed, of_threads) = steps(&mut bench);
+        assert_eq!((absorbed.unwrap().result, of_threads), (Ok(Said::default()), 2), "composed, and written");
+        assert_eq!((bench.get(1), bench.get(2)), (Some(vec![1; 5000].into()), Some(vec![1; 50].into())));
+    }
+
+    #[test]
+    fn nothing_is_seen_of_much_data_that_cannot_be_stored() {
+        let mut bench = Bench::new();
+        bench.begin(much_and_little_for(1, Scope::LOCAL));
+        bench.decode();
+        let absorbed = steps(&mut bench).0.unwrap();
+        assert_eq!((absorbed.result, bench.seen()), (Err(Status::ERR_BAD_PARAM), 0));
+        bench.begin(much_and_little(1));
+        bench.decode();
+        assert_eq!(steps(&mut bench).0.unwrap().result, Ok(Said::default()));
+    }
+
+    #[test]
+    fn much_data_of_a_process_that_has_become_known_meanwhile_is_stored_anew() {
+        for (late, left) in [(1, 2), (3, 3)] {
+            let mut bench = Bench::new();
+            bench.begin(much_and_little(late));
+            bench.decode();
+            assert!(bench.slice().is_none());
+            bench.test.run_offloaded();
+            let other = exchange::others(&exchange::sender(&bench.test.cx), &much_and_little(2)).unwrap();
+            exchange::take_in(&mut bench.test.cx, &mut bench.jobs, other.ranks).unwrap();
+            while let Some(ticket) = bench.test.ticket() {
+                if let Ticket::Written(number) = ticket {
+                    assert!(bench.absorptions.worked(&mut bench.test.cx, &mut bench.jobs, number).is_none());
+                    bench.test.run_offloaded();
+                }
+            }
+            assert_eq!(bench.finish().0, Ok(Said::default()));
+            assert_eq!(bench.get(1), Some(vec![left; 5000].into()), "{late} before 2");
+        }
+    }
+
+    #[test]
+    fn much_data_of_a_job_that_ends_meanwhile_is_left_aside() {
+        for steps_before in 0..3 {
+            let mut bench = Bench::new();
+            bench.begin(much_and_little(1));
+            bench.decode();
+            assert!(bench.slice().is_none());
+            for _ in 0..steps_before {
+                bench.test.run_offloaded();
+                let number = loop {
+                    match bench.test.ticket() {
+                        Some(Ticket::Written(number)) => break number,
+                        ticket => assert!(ticket.is_some(), "a ticket"),
+                    }
+                };
+                assert!(bench.absorptions.worked(&mut bench.test.cx, &mut bench.jobs, number).is_none());
+            }
+            bench.jobs.add(&Nspace::new("job").unwrap(), SIZE, &[Rank(0)]);
+            let (absorbed, _) = steps(&mut bench);
+            assert_eq!((absorbed.unwrap().result, bench.absorptions.under_way.len()), (Ok(Said::default()), 0));
+            assert_eq!(bench.get(1), None);
         }
     }
 

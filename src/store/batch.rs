@@ -1,11 +1,14 @@
 //! Batches: what ranks of other nodes have posted, written as a whole before any of it is published.
 //!
 //! Nobody sees anything of a batch that cannot be stored: each part is [prepared](super::JobWriter::prepare) first, and
-//! publishing a part that was prepared takes no memory. Records do not move to new segments while there is a batch.
+//! publishing a part that was prepared takes no memory. A large part is a [draft](super::Draft) that another thread
+//! composes and writes. Records do not move to new segments while there is a batch.
 use std::collections::{BTreeSet, VecDeque};
 
 use instanton_layout::job::Reference;
 
+use super::draft::Draft;
+use super::error::WriteError;
 use super::modex::table::Prepared;
 use crate::data::{Posted, Rank};
 
@@ -17,6 +20,37 @@ pub(super) struct Part {
     pub(super) before: Option<(Reference, u64)>,
     /// The new record; none where nothing changes.
     pub(super) prepared: Option<Prepared>,
+}
+
+/// A large part of a batch, which another thread composes and writes.
+#[derive(Debug)]
+pub struct DraftedPart {
+    pub(super) draft: Draft,
+    /// As that of a [`Part`].
+    pub(super) before: Option<(Reference, u64)>,
+}
+
+impl DraftedPart {
+    /// The rank that has posted it.
+    pub fn rank(&self) -> Rank {
+        self.draft.rank()
+    }
+
+    /// Composes the records.
+    ///
+    /// # Errors
+    /// [`WriteError`] for entries that cannot be stored.
+    pub fn compose(&mut self) -> Result<(), WriteError> {
+        self.draft.compose()
+    }
+
+    /// Writes the records to the blocks that were taken for them.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the system has no memory for them.
+    pub fn write(&mut self) -> Result<(), WriteError> {
+        self.draft.write()
+    }
 }
 
 /// Data of ranks of other nodes, on its way into a job.

@@ -49,7 +49,7 @@ mod texts;
 mod value_cell;
 mod writer;
 
-pub use batch::{Batch, Published};
+pub use batch::{Batch, DraftedPart, Published};
 pub use budget::{Budget, Limits};
 pub use datum::{Datum, Entry};
 pub use draft::Draft;

@@ -7,7 +7,7 @@
 //! Hosts may bring all this in any order, so what is said of a process bears the number of commits that it had made by
 //! then. Data that was said earlier than what is known already brings keys that are missing here, and changes none.
 use super::arrived::Arrived;
-use super::intake::Intake;
+use super::intake::{Intake, Progress};
 use super::signature::Signature;
 use crate::data::{Key, Nspace, Posted, Proc, Status};
 use crate::server::ctx::Ctx;
@@ -177,6 +177,6 @@ pub fn others(own: &Sender, data: &[u8]) -> Result<Others, Status> {
 /// The status of data that cannot be stored.
 pub fn take_in(cx: &mut Ctx, jobs: &mut Jobs, ranks: Vec<(u64, RankData)>) -> Result<(), Status> {
     let mut intake = Intake::new(ranks);
-    while !intake.step(cx, jobs, usize::MAX)? {}
+    while !matches!(intake.step(cx, jobs, usize::MAX)?, Progress::Done) {}
     Ok(())
 }

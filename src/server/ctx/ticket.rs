@@ -50,6 +50,8 @@ pub enum Ticket {
     SingleBringing(u64),
     /// A thread has decoded data of other nodes, with the number of its absorption.
     Decoded(u64),
+    /// A thread has worked at such data of one process.
+    Written(u64),
     /// The host has answered a query, by its number.
     Query(u64, Result<Infos, Status>),
     /// A thread has taken a step of a large commit.

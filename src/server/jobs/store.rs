@@ -23,7 +23,7 @@ use crate::sys::socket::MAX_DESCRIPTORS;
 use crate::trace;
 
 pub use departing::Departing;
-pub use inbound::Inbound;
+pub use inbound::{Arriving, Inbound};
 
 /// Reason why a job's data cannot be made or changed.
 #[derive(Debug, thiserror::Error)]

@@ -159,6 +159,10 @@ impl Router {
                 let absorbed = self.absorptions.decoded(&mut self.cx, number);
                 self.absorbed(absorbed);
             }
+            Ticket::Written(number) => {
+                let absorbed = self.absorptions.worked(&mut self.cx, &mut self.jobs, number);
+                self.absorbed(absorbed);
+            }
             Ticket::Draft(number, draft, result) => {
                 self.commits.stepped(&mut self.cx, &mut self.jobs, number, draft, result);
             }

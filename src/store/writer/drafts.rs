@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::JobWriter;
 use crate::data::{Posted, Rank};
-use crate::store::batch::{Batch, Part, Published};
+use crate::store::batch::{Batch, DraftedPart, Part, Published};
 use crate::store::datum::Entry;
 use crate::store::draft::{Draft, Side};
 use crate::store::error::WriteError;
@@ -125,6 +125,49 @@ impl JobWriter {
         Ok(())
     }
 
+    /// Begins a large part of a batch, which another thread is to compose. It ends with [`add`](Self::add) or
+    /// [`give_up_part`](Self::give_up_part).
+    ///
+    /// # Errors
+    /// [`WriteError`], with the entries. The batch can only be ended then.
+    pub fn draft_part(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<DraftedPart, (WriteError, Vec<Posted>)> {
+        let before = match self.visible.newest(rank) {
+            Ok(before) => before,
+            Err(error) => return Err((error.into(), entries)),
+        };
+        Ok(DraftedPart { draft: self.draft(rank, entries)?, before })
+    }
+
+    /// Takes blocks for the records of a part that is composed, which another thread is to write then.
+    ///
+    /// # Errors
+    /// [`WriteError`] when there is no room.
+    pub fn reserve_part(&mut self, batch: &mut Batch, part: &mut DraftedPart) -> Result<(), WriteError> {
+        let side = &mut part.draft.visible;
+        if let Some(mut next) = side.next.take() {
+            side.prepared = Some(self.visible.reserve(part.draft.rank, &mut next, &mut batch.pages)?);
+        }
+        self.announce(&self.visible.set)
+    }
+
+    /// Adds a part that is written to its batch.
+    pub fn add(&mut self, batch: &mut Batch, part: DraftedPart) {
+        self.drafts -= 1;
+        let DraftedPart { mut draft, before } = part;
+        let prepared = draft.visible.prepared.take();
+        batch.parts.push_back(Part { rank: draft.rank, entries: draft.entries, before, prepared });
+    }
+
+    /// Gives up a part of a batch. Returns its entries. The batch can only be ended then.
+    pub fn give_up_part(&mut self, part: DraftedPart) -> Vec<Posted> {
+        self.give_up(part.draft)
+    }
+
+    /// Returns whether a part is for a batch of this job.
+    pub fn is_own_part(&self, part: &DraftedPart) -> bool {
+        self.is_own(&part.draft)
+    }
+
     fn prepare_part(&mut self, batch: &mut Batch, rank: Rank, entries: &[Posted]) -> Result<Part, WriteError> {
         self.check_rank(rank)?;
         let before = self.visible.newest(rank)?;
@@ -144,7 +187,9 @@ impl JobWriter {
     /// [`WriteError`] when the job's words are damaged.
     pub fn publish_next(&mut self, batch: &mut Batch) -> Result<Option<Published>, WriteError> {
         let Some(Part { rank, entries, before, prepared }) = batch.parts.pop_front() else { return Ok(None) };
-        let is_current = self.visible.newest(rank)? == before;
+        // A part that another thread has composed may have seen a change that came before that.
+        let seen = |newest| newest == before && prepared.iter().all(|prepared| self.visible.is_up_to_date(prepared));
+        let is_current = seen(self.visible.newest(rank)?);
         match is_current {
             true => self.publish(prepared, None)?,
             false => prepared.into_iter().for_each(|prepared| self.visible.discard(prepared)),

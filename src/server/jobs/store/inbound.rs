@@ -7,13 +7,34 @@ use std::collections::VecDeque;
 use super::{JobStore, JobStoreError, Version};
 use crate::data::{Key, Rank};
 use crate::message::Posted;
-use crate::store::{Batch, Miss, Question, WriteError};
+use crate::store::{Batch, DraftedPart, Question, WriteError};
 
 /// Data of ranks of other nodes, on its way in.
 #[derive(Debug)]
 pub struct Inbound {
     batch: Batch,
     versions: VecDeque<Version>,
+}
+
+/// Much data of one rank, on its way into inbound data, which a thread composes and writes.
+#[derive(Debug)]
+pub struct Arriving {
+    part: DraftedPart,
+    version: Version,
+    is_composed: bool,
+}
+
+impl Arriving {
+    /// Takes the next of two steps: composes it, or writes it to the room that was made for it.
+    ///
+    /// # Errors
+    /// [`WriteError`] for data that cannot be stored.
+    pub fn step(&mut self) -> Result<(), WriteError> {
+        match std::mem::replace(&mut self.is_composed, true) {
+            false => self.part.compose(),
+            true => self.part.write(),
+        }
+    }
 }
 
 impl JobStore {
@@ -48,6 +69,54 @@ impl JobStore {
         Ok(())
     }
 
+    /// Begins to have a thread prepare such data. It ends with [`arrived`](Self::arrived) or
+    /// [`give_up_arriving`](Self::give_up_arriving).
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn arriving(
+        &mut self,
+        (server, commits): (u64, u64),
+        rank: Rank,
+        entries: Vec<Posted>,
+    ) -> Result<Arriving, WriteError> {
+        let version = Version { server, commits };
+        let entries = self.news(rank, version, entries);
+        match self.writer.draft_part(rank, entries) {
+            Ok(part) => Ok(Arriving { part, version, is_composed: false }),
+            Err((error, entries)) => {
+                self.not_stored(rank, entries, error.status());
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns whether arriving data is for this job.
+    pub fn is_here(&self, arriving: &Arriving) -> bool {
+        self.writer.is_own_part(&arriving.part)
+    }
+
+    /// Makes room for data that is composed.
+    ///
+    /// # Errors
+    /// [`WriteError`] where there is none.
+    pub fn make_room(&mut self, inbound: &mut Inbound, arriving: &mut Arriving) -> Result<(), WriteError> {
+        self.writer.reserve_part(&mut inbound.batch, &mut arriving.part)
+    }
+
+    /// Adds data that a thread has written to the inbound data.
+    pub fn arrived(&mut self, inbound: &mut Inbound, arriving: Arriving) {
+        self.writer.add(&mut inbound.batch, arriving.part);
+        inbound.versions.push_back(arriving.version);
+    }
+
+    /// Gives up arriving data, which others are told who ask for its keys.
+    pub fn give_up_arriving(&mut self, arriving: Arriving, error: &WriteError) {
+        let rank = arriving.part.rank();
+        let entries = self.writer.give_up_part(arriving.part);
+        self.not_stored(rank, entries, error.status());
+    }
+
     /// Publishes what was prepared first, and returns its entries, which are still to be [noted](Self::stored). `None`
     /// where nothing is left.
     ///
@@ -73,8 +142,7 @@ impl JobStore {
     /// Returns the entries that are news: where more is known of a rank already, those that are missing here.
     fn news(&self, rank: Rank, version: Version, mut entries: Vec<Posted>) -> Vec<Posted> {
         if self.is_late(rank, version) {
-            let is_missing =
-                |key: &Key| matches!(self.writer.reader().get(&Question::new(rank, key)), Err(Miss::NotFound));
+            let is_missing = |key: &Key| matches!(self.writer.reader().contains(&Question::new(rank, key)), Ok(false));
             entries.retain(|posted| is_missing(&posted.key));
         }
         entries

@@ -239,10 +239,13 @@ impl Hub {
     /// A process may have been a tool, which is gone then; its namespace goes with the last of its tools.
     pub(super) fn tool_gone(&self, proc: &Proc) {
         if self.names.number(&proc.nspace).is_none() {
-            match self.names.has_tool(&proc.nspace) {
-                true => self.has_ended(proc),
-                false => self.forget(&proc.nspace),
+            if self.names.has_tool(&proc.nspace) {
+                return self.has_ended(proc);
             }
+            self.with(|State { census, meetings }| {
+                census.forget(&proc.nspace);
+                meetings.tools_gone(&proc.nspace)
+            });
         }
     }
 

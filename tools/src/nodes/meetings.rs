@@ -172,8 +172,11 @@ impl Meetings {
         let left = part.group.as_ref().and_then(|group| self.left.get(group));
         let left = left.filter(|_| part.excuses || kind.ends_group());
         let procs = left.map_or_else(|| procs.to_vec(), |left| without(census, procs, |proc| left.contains(proc)));
-        // Tools have no node but that at which they ask.
-        let nodes = census.nodes_of(&procs).unwrap_or_else(|| [node].into());
+        let Some(nodes) = census.nodes_of(&procs) else {
+            // A tool of theirs is gone.
+            let status = part.failed.unwrap_or(kind.status_of_loss());
+            return vec![(answer, Err(status))];
+        };
         let key = (kind, procs);
         let is_late = self.missed.get(&key).is_some_and(|missed| missed.contains(&node));
         let queue = self.open.entry(key.clone()).or_default();
@@ -303,6 +306,15 @@ impl Meetings {
 
     /// A namespace is over, and all meetings of its processes.
     pub fn forget(&mut self, nspace: &Nspace) -> Answers {
+        self.end(nspace, |_| Status::EVENT_JOB_END)
+    }
+
+    /// The last tool of a namespace is gone, which no host has said to be over: whoever waits has lost a member.
+    pub fn tools_gone(&mut self, nspace: &Nspace) -> Answers {
+        self.end(nspace, Kind::status_of_loss)
+    }
+
+    fn end(&mut self, nspace: &Nspace, status: impl Fn(&Kind) -> Status) -> Answers {
         let involves = |(_, procs): &Key| procs.iter().any(|proc| proc.nspace == *nspace);
         self.missed.retain(|key, _| !involves(key));
         self.leaders.retain(|_, leader| leader.nspace != *nspace);
@@ -311,14 +323,15 @@ impl Meetings {
             !left.is_empty()
         });
         let over = self.open.extract_if(|key, _| involves(key));
-        let waiting = over.flat_map(|(_, queue)| queue).flat_map(|meeting| {
-            meeting
-                .waiting
-                .into_iter()
-                .map(|waiting| waiting.answer)
-                .chain(meeting.failures.into_iter().map(|(_, answer)| answer))
-        });
-        waiting.map(|answer| (answer, Err(Status::EVENT_JOB_END))).collect()
+        let mut answers = Answers::new();
+        for ((kind, _), queue) in over {
+            for meeting in queue {
+                let waiting = meeting.waiting.into_iter().map(|waiting| waiting.answer);
+                let all = waiting.chain(meeting.failures.into_iter().map(|(_, answer)| answer));
+                answers.extend(all.map(|answer| (answer, Err(status(&kind)))));
+            }
+        }
+        answers
     }
 
     /// A process of this namespace comes again on a node: failures of that node count no more that nobody has met. It is

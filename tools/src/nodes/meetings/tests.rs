@@ -105,6 +105,18 @@ fn a_failure_is_told_to_all_once_and_leaves_nothing() {
 }
 
 #[test]
+fn who_waits_for_a_tool_that_goes_has_lost_a_member_as_has_who_comes_later() {
+    let (mut test, gone) = (Test::new(), Status::ERR_PARTIAL_SUCCESS);
+    let name = Nspace::new("job").unwrap();
+    test.come(0, b"a", None);
+    test.census.forget(&name);
+    let answers = test.meetings.tools_gone(&name);
+    assert_eq!(test.give(answers), [(0, Err(gone))]);
+    assert_eq!(test.come(1, b"b", None), [(1, Err(gone))]);
+    assert!(test.meetings.open.is_empty());
+}
+
+#[test]
 fn nobody_waits_for_a_node_on_which_nobody_is_left() {
     let (mut test, lost) = (Test::new(), Status::ERR_PARTIAL_SUCCESS);
     test.come(0, b"a", None);

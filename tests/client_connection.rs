@@ -348,6 +348,31 @@ fn segments_come_when_they_are_needed_and_before_the_fence_ends() {
 }
 
 #[test]
+fn callbacks_that_wait_for_segments_share_the_requests_for_them() {
+    let mut job = job();
+    let (client, mut peer) = client_of(&job);
+    job.update(Rank(1), &[Posted::new(Scope::GLOBAL, key("k"), Value::from("one"))]).unwrap();
+    let (tell, told) = mpsc::channel();
+    const GETS: usize = 1000;
+    for _ in 0..GETS {
+        let tell = tell.clone();
+        client.get_pending(&proc(1), "k", &[]).then(move |result| tell.send(result).unwrap()).unwrap();
+    }
+    // The first, and all others together.
+    for _ in 0..2 {
+        let (number, request) = peer.request();
+        let Request::Segments { have, .. } = request else { panic!("{request:?}") };
+        peer.segments(number, &have, &job);
+    }
+    for _ in 0..GETS {
+        assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap(), Value::from("one"));
+    }
+    let server = thread::spawn(move || peer.agree());
+    drop(client);
+    assert_eq!(server.join().unwrap(), [], "nobody asked by itself");
+}
+
+#[test]
 fn what_cannot_be_mapped_is_asked_for() {
     let mut job = job();
     let (client, mut peer) = client_of(&job);

@@ -5,11 +5,17 @@
 //! then on: what is mapped goes on being read, the rest is looked up over the control plane. A process without a server
 //! describes its job to itself, in segments of its own, and so is answered by the same rules as any other.
 //!
+//! Of the requests for a job's segments that callbacks wait for, one is under way at a time; who comes meanwhile shares
+//! the next. A program that asks for thousands of values at once would have the server queue as many answers with
+//! descriptors, and be cut off. A thread that blocks asks by itself, because its answer comes even while the control
+//! thread is in an event handler.
+//!
 //! Under a stock server that has our plug-in, the own job has two readers. The node's segments, which the plug-in
 //! writes, come first in every look-up; behind them are those of the server in this process, which has what came from
 //! elsewhere, and whose word of release fences wait at.
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::data::{Info, Nspace, Proc, Rank, Status, keys};
 use crate::handover::{Opened, Source};
@@ -23,10 +29,15 @@ use super::Inner;
 use super::answer::Answer;
 use super::get::Way;
 
+/// What goes on once segments are mapped, or will not be.
+type Then = Box<dyn FnOnce() + Send>;
+
 /// Readers by namespace.
 pub(super) struct Jobs {
     first: OnceLock<Box<Job>>,
     failed: OnceLock<()>,
+    /// For each job of which a shared request is under way: who waits for the next.
+    asked: Mutex<HashMap<Nspace, Vec<Then>>>,
 }
 
 struct Job {
@@ -93,7 +104,7 @@ fn alone(own: &Proc, node: &str) -> Result<JobReader, Untold> {
 impl Jobs {
     /// None yet, and none ever unless `shared`.
     pub(super) fn new(shared: bool) -> Self {
-        let jobs = Self { first: OnceLock::new(), failed: OnceLock::new() };
+        let jobs = Self { first: OnceLock::new(), failed: OnceLock::new(), asked: Mutex::default() };
         if !shared {
             let _ = jobs.failed.set(());
         }
@@ -213,6 +224,31 @@ impl Jobs {
         Ok(())
     }
 
+    fn asked(&self) -> MutexGuard<'_, HashMap<Nspace, Vec<Then>>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a shared request is to be sent, and gives `then` back; or keeps it for the next, where one is under way.
+    fn share(&self, nspace: &Nspace, then: Then) -> Option<Then> {
+        let mut asked = self.asked();
+        if let Some(next) = asked.get_mut(nspace) {
+            next.push(then);
+            return None;
+        }
+        asked.insert(nspace.clone(), Vec::new());
+        Some(then)
+    }
+
+    /// The shared request is answered; returns who waits for the next, if anybody does.
+    fn shared(&self, nspace: &Nspace) -> Vec<Then> {
+        let mut asked = self.asked();
+        let next = asked.get_mut(nspace).map(std::mem::take).unwrap_or_default();
+        if next.is_empty() {
+            asked.remove(nspace);
+        }
+        next
+    }
+
     fn append(&self, nspace: &Nspace, reader: JobReader, node: Option<Opened>) {
         let (reader, behind) = match node {
             Some((first, node)) => (first, Some(Behind { reader, node })),
@@ -242,7 +278,30 @@ impl Inner {
                 return then();
             }
         }
-        let have = job.map_or(Have::default(), |job| job.of_server().have());
+        match way {
+            Way::Blocked => self.ask_for_segments(nspace, way, then),
+            Way::Later => {
+                if let Some(then) = self.jobs.share(&nspace, Box::new(then)) {
+                    self.map_for_all(nspace, vec![then]);
+                }
+            }
+        }
+    }
+
+    /// Asks once for all of these, and then for those who have come meanwhile.
+    fn map_for_all(self: &Arc<Self>, nspace: Nspace, waiting: Vec<Then>) {
+        let inner = self.clone();
+        self.ask_for_segments(nspace.clone(), Way::Later, move || {
+            let next = inner.jobs.shared(&nspace);
+            if !next.is_empty() {
+                inner.map_for_all(nspace, next);
+            }
+            waiting.into_iter().for_each(|then| then());
+        });
+    }
+
+    fn ask_for_segments(self: &Arc<Self>, nspace: Nspace, way: Way, then: impl FnOnce() + Send + 'static) {
+        let have = self.jobs.job(nspace.as_bytes()).map_or(Have::default(), |job| job.of_server().have());
         let inner = self.clone();
         let request = Request::Segments { nspace: nspace.clone(), have };
         self.follow_up(
@@ -265,7 +324,7 @@ impl Inner {
 
     /// Maps everything new of every job that is mapped at all, then calls `then`.
     pub(super) fn map_news(self: &Arc<Self>, way: Way, then: impl FnOnce() + Send + 'static) {
-        let then: Box<dyn FnOnce() + Send> = Box::new(then);
+        let then: Then = Box::new(then);
         let steps = self.jobs.behind().into_iter().fold(then, |then, nspace| {
             let inner = self.clone();
             Box::new(move || inner.map(nspace, way, then))

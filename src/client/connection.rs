@@ -347,9 +347,10 @@ impl Link {
     /// Has the control thread send what the socket has not taken; under the lock of the outbox.
     #[cold]
     fn rest_waits(&self) {
-        // It reads this behind its wake-up.
-        self.has_unsent.store(true, Ordering::Release);
-        self.wake();
+        // It reads this behind its wake-up. Where it is set already, the thread has still to look, or waits for room.
+        if !self.has_unsent.swap(true, Ordering::AcqRel) {
+            self.wake();
+        }
     }
 
     /// Has the control thread look for news.
@@ -527,6 +528,17 @@ mod tests {
         drop(server);
         link.wait_until_sent();
         assert!(matches!(link.tell("small", &small), Err(Error::LostConnection)));
+    }
+
+    #[test]
+    fn the_control_thread_is_woken_once_for_all_that_waits_for_the_socket() {
+        let (socket, _server) = UnixStream::pair().unwrap();
+        let link = Link::new(Way::Socket(Arc::new(socket))).unwrap();
+        let large = Request::DeregisterEvents { codes: vec![Status::SUCCESS; 1 << 20] };
+        for _ in 0..5 {
+            link.tell("large", &large).unwrap();
+        }
+        assert_eq!(link.wake.read(), Ok(1));
     }
 
     #[test]

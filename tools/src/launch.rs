@@ -26,7 +26,6 @@ mod visits;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
@@ -170,7 +169,7 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
     if let Some(line) = running.outcome.line() {
         say(&line);
     }
-    say::end(running.is_unread.then_some(Duration::ZERO));
+    say::end(running.reading_of_lines());
     Ok(running.outcome.code())
 }
 

@@ -466,8 +466,7 @@ impl Running {
         if self.is_waiting && !self.jobs.anybody_is_awaited() && !self.stays() {
             self.is_waiting = false;
             self.next = None;
-            let is_told_to_end = self.is_up || self.ended_by.is_some() || self.outcome.is_of_user();
-            self.reading = if is_told_to_end { Some(Instant::now() + READING) } else { self.until };
+            self.reading = if self.is_told_to_end() { Some(Instant::now() + READING) } else { self.until };
             self.streams.feeds.iter().for_each(OutputSender::end);
         }
         if !self.has_children {
@@ -487,6 +486,19 @@ impl Running {
         }
         if everyone_has_ended && !self.stays() {
             pmix.end_nodes();
+        }
+    }
+
+    /// Returns whether the user has ended it, or it is one that the user ends.
+    fn is_told_to_end(&self) -> bool {
+        self.is_up || self.ended_by.is_some() || self.outcome.is_of_user()
+    }
+
+    /// Returns the time that a reader has for the last lines of our own: no end of it, where nobody has ended the run.
+    pub(super) fn reading_of_lines(&self) -> Option<Duration> {
+        match self.is_unread {
+            true => Some(Duration::ZERO),
+            false => self.is_told_to_end().then_some(READING),
         }
     }
 

@@ -36,6 +36,7 @@ setup: ## install the compilers and the real MPI libraries that the rest needs
 	@scripts/setup "$(TARGET)/venv"
 	@scripts/headers "$(TARGET)/headers"
 	@scripts/mpich "$(TARGET)/venv" "$(TARGET)/mpich"
+	@scripts/wheels "$(TARGET)/venv" "$(TARGET)/wheels"
 	@scripts/suite "$(TARGET)/suites" trixie
 	@scripts/suite "$(TARGET)/suites" testing
 

@@ -165,6 +165,9 @@ pub struct Class {
     pub size: usize,
 }
 
+/// Size of objects that was not measured: the names in them prove them.
+pub const UNMEASURED: usize = 0;
+
 /// Lists of entries by which a module answers.
 #[derive(Clone, Copy)]
 pub struct Answers {
@@ -190,8 +193,6 @@ pub enum Exchange {
     ByPlace {
         /// Offset in the tracker of the array of participants, and of their number behind it.
         participants: usize,
-        /// The host asks its own module, whatever those of its clients are.
-        of_own: bool,
     },
     /// Processes are named.
     ByName,
@@ -237,6 +238,8 @@ pub struct Layout {
     /// Offset of the number of its release in a peer, where peers on the release have the plug-in read for them.
     pub peer_release: Option<usize>,
     pub exchange: Exchange,
+    /// What a fence has collected is told to the host's own module, whatever those of its clients are.
+    pub exchange_of_own: bool,
     /// How a module answers on the thread that asks, where the release lets it.
     pub answers: Option<Answers>,
     /// Sizes of the component and of the module that plug-ins of the release have.
@@ -272,14 +275,15 @@ const V4_2: Layout = Layout {
     add_job_data: None,
     for_all: &[],
     peer_release: None,
-    exchange: Exchange::ByPlace { participants: 552, of_own: false },
+    exchange: Exchange::ByPlace { participants: 552 },
+    exchange_of_own: false,
     answers: None,
     component: 264,
     module: 136,
 };
 
-/// Release 5.0.7, as Debian 13 has it.
-const V5_0: Layout = Layout {
+/// Releases 5.0.7, as Debian 13 has it, and 5.0.8.
+const V5_0_7: Layout = Layout {
     value_entry: Class { symbol: "pmix_kval_t_class", size: 160 },
     value_entry_key: 144,
     value_entry_value: 152,
@@ -296,10 +300,30 @@ const V5_0: Layout = Layout {
     rank_name: 152,
     rank_user: 168,
     globals: 3064,
-    exchange: Exchange::ByPlace { participants: 560, of_own: true },
+    exchange: Exchange::ByPlace { participants: 560 },
+    exchange_of_own: true,
     component: 224,
     module: 152,
     ..V4_2
+};
+
+/// Release 5.0.9: a process has more users.
+const V5_0_9: Layout =
+    Layout { rank: Class { symbol: "pmix_rank_info_t_class", size: 208 }, rank_user: 176, globals: 3080, ..V5_0_7 };
+
+/// Releases 5.0.10 and 5.0.11.
+const V5_0_10: Layout =
+    Layout { namespace: Class { symbol: "pmix_namespace_t_class", size: 1904 }, namespace_module: 472 + 24, ..V5_0_9 };
+
+/// Releases 6.1, whose servers name the processes of a collecting fence. Never run here: measured elsewhere, but for the
+/// processes, which are taken to be those of 5.0.11.
+const V6_1: Layout = Layout {
+    peer: Class { symbol: "pmix_peer_t_class", size: 1576 },
+    globals: 3088,
+    globals_name: 8,
+    globals_peer: 336,
+    exchange: Exchange::ByName,
+    ..V5_0_10
 };
 
 /// Release 7.0.0rc1, as Debian's testing suite has it.
@@ -331,6 +355,7 @@ const V7_0: Layout = Layout {
     for_all: &[6, 7],
     peer_release: Some(96 + 4),
     exchange: Exchange::ByName,
+    exchange_of_own: false,
     answers: Some(Answers {
         list: Class { symbol: "pmix_list_t_class", size: 168 },
         sentinel: 72,
@@ -346,8 +371,23 @@ const V7_0: Layout = Layout {
     ..V4_2
 };
 
+/// What came before 7.0.0rc1, as it was in August 2026. Never run here: measured elsewhere, but for the processes.
+/// How its modules answer on the thread that asks is not known, so its stock clients are told by the host.
+const V7_0_EARLY: Layout = Layout {
+    rank: Class { symbol: "pmix_rank_info_t_class", size: UNMEASURED },
+    globals: 2560,
+    interface: 1,
+    add_job_data: None,
+    for_all: &[],
+    peer_release: None,
+    answers: None,
+    module: 160,
+    ..V7_0
+};
+
 /// The layouts of the releases that are [`SERVED`].
-static LAYOUTS: [Layout; SERVED.len()] = [V4_2, V5_0, V7_0];
+static LAYOUTS: [Layout; SERVED.len()] =
+    [V4_2, V5_0_7, V5_0_7, V5_0_7, V5_0_9, V5_0_9, V5_0_10, V5_0_10, V5_0_10, V6_1, V6_1, V6_1, V7_0_EARLY, V7_0];
 
 const _: () = {
     let mut at = 0;
@@ -375,6 +415,10 @@ mod tests {
         let of_5_0 = "OpenPMIx 5.0.7a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)";
         let of_7_0 = "OpenPMIx 7.0.0rc1 (PMIx Standard: 4.1, Stable ABI: 0.0, Provisional ABI: 0.0)";
         assert_eq!((module(of_4_2), module(of_5_0), module(of_7_0)), (Some(136), Some(152), Some(200)));
+        let globals = |release: &str| layout_of(&format!("OpenPMIx {release} (x)")).map(|layout| layout.globals);
+        let of_5 = ["5.0.8a1", "5.0.8", "5.0.9a1", "5.0.9", "5.0.10", "5.0.11rc1", "5.0.11"].map(globals);
+        assert_eq!(of_5, [3064, 3064, 3080, 3080, 3080, 3080, 3080].map(Some));
+        assert_eq!(["6.1.0", "6.1.1rc2", "6.1.1", "7.0.0a1"].map(globals), [3088, 3088, 3088, 2560].map(Some));
         for other in
             ["", "OpenPMIx 4.2.2", "OpenPMIx 4.2.20rc2", "OpenPMIx 5.0.7 (x)", "OpenPMIx 7.0.0rc2 (x)", "4.2.2rc2"]
         {

@@ -8,7 +8,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::abi::{Class, Component, DataBuffer, ERROR, Layout, Module, Query, SUCCESS, Value, layout_of};
+use crate::abi::{Class, Component, DataBuffer, ERROR, Layout, Module, Query, SUCCESS, UNMEASURED, Value, layout_of};
 use crate::memory;
 
 /// Packs values: `PMIx_Data_pack`.
@@ -113,7 +113,7 @@ impl Library {
         let (description, size_at) = layout.class;
         let address = self.variable(class.symbol, description)?;
         match memory::pointer(address + size_at) {
-            Ok(size) if size == class.size => Ok(address),
+            Ok(size) if [size, UNMEASURED].contains(&class.size) => Ok(address),
             Ok(size) => Err(format!("objects of its {} have {size} bytes, and not {}", class.symbol, class.size)),
             Err(error) => Err(format!("its {} cannot be read: {error}", class.symbol)),
         }

@@ -176,9 +176,7 @@ unsafe extern "C" fn assign_module(info: *const Info, count: usize, priority: *m
     look(|| {
         let names = (0..count).rev().find_map(|at| named_in(info.wrapping_add(at))).unwrap_or_default();
         let answers = HOST.get().is_some_and(|(host, _)| host.layout.answers.is_some());
-        let of_own = HOST.get().is_some_and(|(host, _)| {
-            matches!(host.layout.exchange, Exchange::ByPlace { of_own: true, .. }) && proof::has_no_module(host)
-        });
+        let of_own = HOST.get().is_some_and(|(host, _)| host.layout.exchange_of_own && proof::has_no_module(host));
         let mut listed = names.split(|byte| *byte == b',');
         is_named = names == node::MODULE.as_bytes()
             || of_own && names == b"hash" && environment::process().is_none()
@@ -401,7 +399,7 @@ unsafe extern "C" fn exchanged(first: Object, second: Object, tracker: Object) -
     with(|host, keeper| {
         for nspace in keeper.exchanging() {
             let read = match host.layout.exchange {
-                Exchange::ByPlace { participants, .. } => match proof::namespace(host, first as usize) {
+                Exchange::ByPlace { participants } => match proof::namespace(host, first as usize) {
                     Ok(found) if found != nspace => continue,
                     named => named
                         .and_then(|_| proof::are_all_of(&nspace, tracker as usize, participants))

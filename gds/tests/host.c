@@ -1,5 +1,5 @@
-/* A library that looks like a release which the plug-in serves, or nearly so: 4.2.2, 5.0.7 with LATER, 7.0.0rc1 with
- * LATEST. Sizes and places are those that it expects, unless a macro says otherwise; `ask` calls its query from here,
+/* A library that looks like a release which the plug-in serves, or nearly so: 4.2.2, 5.0.7 with LATER, 5.0.9 with
+ * USERS, 5.0.11 with FEWER, 6.1.0 with NAMES, 7.0.0a1 with EARLY, 7.0.0rc1 with LATEST. Sizes and places are those that it expects, unless a macro says otherwise; `ask` calls its query from here,
  * `run` goes through what a server does, `begin`, `exchange` and `end` through fences of a job. */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,12 +11,33 @@
 enum { CLASS_AT = 0, ENTRY = 104, KEY_AT = 88, BUFFER = 120, BASE_AT = 80, USED_AT = 112, NAMESPACE = 1400,
        NAME_AT = 88, MODULE_AT = 488 + 24, PEER = 1120, OF_NAMESPACE = 72, OF_RANK = 88, RANK_INFO = 504,
        RANK_AT = 96, ALL = 2584, SELF_AT = 8, OWN_PEER = 336, FUNCTIONS = 23, INTERFACE = 2, PARTICIPANTS = 504 };
+#elif defined(EARLY)
+#define RELEASE "OpenPMIx 7.0.0a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
+enum { CLASS_AT = 0, ENTRY = 104, KEY_AT = 88, BUFFER = 120, BASE_AT = 80, USED_AT = 112, NAMESPACE = 1400,
+       NAME_AT = 88, MODULE_AT = 488 + 24, PEER = 1120, OF_NAMESPACE = 72, OF_RANK = 88, RANK_INFO = 336,
+       RANK_AT = 96, ALL = 2560, SELF_AT = 8, OWN_PEER = 336, FUNCTIONS = 18, INTERFACE = 1, PARTICIPANTS = 504 };
+#elif defined(NAMES)
+#define RELEASE "OpenPMIx 6.1.0 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
+enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1904,
+       NAME_AT = 144, MODULE_AT = 472 + 24, PEER = 1576, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 208,
+       RANK_AT = 152, ALL = 3088, SELF_AT = 8, OWN_PEER = 336, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
+#elif defined(FEWER)
+#define RELEASE "OpenPMIx 5.0.11 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
+enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1904,
+       NAME_AT = 144, MODULE_AT = 472 + 24, PEER = 1560, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 208,
+       RANK_AT = 152, ALL = 3080, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
+#elif defined(USERS)
+#define RELEASE "OpenPMIx 5.0.9a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
+enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1912,
+       NAME_AT = 144, MODULE_AT = 480 + 24, PEER = 1560, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 208,
+       RANK_AT = 152, ALL = 3080, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
 #elif defined(LATER)
 #define RELEASE "OpenPMIx 5.0.7a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
 enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1912,
        NAME_AT = 144, MODULE_AT = 480 + 24, PEER = 1560, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 192,
        RANK_AT = 152, ALL = 3064, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
 #else
+#define OLDEST
 #define RELEASE "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)"
 enum { CLASS_AT = 40, ENTRY = 152, KEY_AT = 136, BUFFER = 160, BASE_AT = 120, USED_AT = 152, NAMESPACE = 1808,
        NAME_AT = 136, MODULE_AT = 456 + 24, PEER = 1488, OF_NAMESPACE = 112, OF_RANK = 120, RANK_INFO = 184,
@@ -106,7 +127,7 @@ struct component {
   char name[64];
   int version[3];
   void *open, *close; int (*query)(void **, int *); void *reg; char reserved[32];
-#if !defined(LATER) && !defined(LATEST)
+#ifdef OLDEST
   uint32_t data[9], unused;
 #endif
   char variables[512];
@@ -179,13 +200,16 @@ int run(struct module *module, int *variables) {
   for (size_t at = 0; at < sizeof wild / sizeof *wild; at++) {
     ((int (*)(void *, uint8_t, void *))f[6])(&proc, 1, wild[at]);
     ((int (*)(void *, uint8_t, void *))f[6])(wild[at], 1, entry);
-#ifdef LATEST
-    /* A key that is deleted, and more of a job. */
+#if defined(EARLY) || defined(LATEST)
+    /* A key that is deleted. */
     ((int (*)(void *, uint8_t, void *))f[6])(&proc, 5 + at % 4, wild[at]);
     ((int (*)(void *, void *))f[12])(wild[at], "key");
     ((int (*)(void *, void *))f[12])(&proc, wild[at]);
-    ((int (*)(void *, void *, size_t))f[22])(wild[at], NULL, 0);
     passed_on--;
+#endif
+#ifdef LATEST
+    /* More of a job. */
+    ((int (*)(void *, void *, size_t))f[22])(wild[at], NULL, 0);
 #endif
     ((int (*)(void *, void *))f[4])(wild[at], reply);
     ((int (*)(void *, void *))f[4])(peer_of("job", "job", 0), wild[at]);
@@ -242,8 +266,10 @@ int exchange(struct module *module, char *bytes, size_t len, enum how how) {
   put(tracker, PARTICIPANTS + 8, (void *)count);
   if (how == WILD_TRACKER) tracker = wild;
   memcpy(&nspace, peer_of("job", "job", 0) + OF_NAMESPACE, sizeof nspace);
-#ifdef LATEST
+#if defined(EARLY) || defined(LATEST)
   return ((int (*)(void *, const char *, void *))module->functions[7])(buffer, "job", tracker);
+#elif defined(NAMES)
+  return ((int (*)(void *, void *))module->functions[7])(buffer, tracker);
 #else
   return ((int (*)(void *, void *, void *))module->functions[7])(nspace, buffer, tracker);
 #endif

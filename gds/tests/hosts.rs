@@ -82,7 +82,7 @@ const PASSED_ON: c_int = 4 * 9;
 
 #[test]
 fn a_library_of_another_release_or_shape_is_declined() {
-    let others: [(&str, &[&str]); 12] = [
+    let others: [(&str, &[&str]); 17] = [
         ("release", &["-DVERSION=\"OpenPMIx 5.0.7 (PMIx Standard: 5.1)\""]),
         ("later", &["-DVERSION=\"OpenPMIx 4.2.9 (PMIx Standard: 4.2)\""]),
         ("nameless", &["-DVERSION=\"\""]),
@@ -92,6 +92,11 @@ fn a_library_of_another_release_or_shape_is_declined() {
         ("between", &["-DLATER", "-DVERSION=\"OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2)\""]),
         ("later_globals", &["-DLATER", "-DGLOBALS=3080"]),
         ("later_foreign", &["-DLATER", "-DFOREIGN"]),
+        ("users_of_the_release_before", &["-DLATER", "-DVERSION=\"OpenPMIx 5.0.9 (PMIx Standard: 5.1)\""]),
+        ("fewer_objects", &["-DFEWER", "-DKVAL=152"]),
+        ("names_globals", &["-DNAMES", "-DGLOBALS=3080"]),
+        ("early_globals", &["-DEARLY", "-DGLOBALS=2584"]),
+        ("early_interface", &["-DLATEST", "-DVERSION=\"OpenPMIx 7.0.0a1 (PMIx Standard: 5.1)\""]),
         ("latest_release", &["-DLATEST", "-DVERSION=\"OpenPMIx 7.0.0 (PMIx Standard: 4.1)\""]),
         ("latest_globals", &["-DLATEST", "-DGLOBALS=2560"]),
         ("latest_foreign", &["-DLATEST", "-DFOREIGN"]),
@@ -102,7 +107,20 @@ fn a_library_of_another_release_or_shape_is_declined() {
 }
 
 /// Macros that make a host one of each release that is served.
-const RELEASES: [(&str, &[&str]); 3] = [("4.2", &[]), ("5.0", &["-DLATER"]), ("7.0", &["-DLATEST"])];
+const RELEASES: [(&str, &[&str]); 7] = [
+    ("4.2.2", &[]),
+    ("5.0.7", &["-DLATER"]),
+    ("5.0.9", &["-DUSERS"]),
+    ("5.0.11", &["-DFEWER"]),
+    ("6.1", &["-DNAMES"]),
+    ("7.0.0a1", &["-DEARLY"]),
+    ("7.0", &["-DLATEST"]),
+];
+
+/// Returns whether a fence of a release names processes.
+fn names(release: &str) -> bool {
+    release >= "6"
+}
 
 /// A host of each release, in a process of its own, with further macros: it must be served, go on as it would alone, and
 /// give its process so many variables.
@@ -129,11 +147,12 @@ fn a_library_that_is_as_it_says_is_served() {
     expect_of_each_release("a_library_that_is_as_it_says_is_served", &[], 2);
 }
 
-/// A number that rank 1 has posted, as a release says so to other nodes; in 7.0 the part may be compressed.
+/// A number that rank 1 has posted, as a release says so to other nodes; where processes are named, the part may be
+/// compressed.
 fn posted(release: &str, number: u8, compressed: bool) -> Vec<u8> {
     let object = |bytes: Vec<u8>| [vec![2, bytes.len() as u8], bytes].concat();
     let entry = |name: &[u8]| [name, b"\x02\x0cother\0\x0e", &[number]].concat();
-    if release != "7.0" {
+    if !names(release) {
         let nobody = object(Vec::new());
         return [nobody, object([vec![2, 1], object(entry(&[2, 1]))].concat())].concat();
     }
@@ -167,7 +186,7 @@ fn what_a_fence_brings_is_seen_until_one_cannot_be_read() {
             // SAFETY: as above; the host copies nothing and keeps nothing.
             assert_eq!(unsafe { exchange(module, bytes.as_mut_ptr(), bytes.len(), how) }, 0);
         };
-        let named = release == "7.0";
+        let named = names(release);
         assert_eq!(seen(), None);
         for (number, compressed) in [(7, false), (8, false), (9, named)] {
             exchange(posted(release, number, compressed), 0);

@@ -46,4 +46,20 @@ pub const URI_VARIABLES: [&str; 2] = ["PMIX_SERVER_URI41", "PMIX_SERVER_URI3"];
 /// Release that this side says it is of. Clients from 4.1 to 7 keep to the forms that this one reads.
 pub const VERSION: &str = "4.2.2";
 /// Releases whose servers the plug-in of this project serves (crate `instanton-gds`), as `PMIx_Get_version` begins there.
-pub const SERVED: [&str; 3] = ["OpenPMIx 4.2.2rc2", "OpenPMIx 5.0.7a1", "OpenPMIx 7.0.0rc1"];
+/// Those of 5.0 call themselves one or the other way, by who has packed them.
+pub const SERVED: [&str; 14] = [
+    "OpenPMIx 4.2.2rc2",
+    "OpenPMIx 5.0.7a1",
+    "OpenPMIx 5.0.8a1",
+    "OpenPMIx 5.0.8",
+    "OpenPMIx 5.0.9a1",
+    "OpenPMIx 5.0.9",
+    "OpenPMIx 5.0.10",
+    "OpenPMIx 5.0.11rc1",
+    "OpenPMIx 5.0.11",
+    "OpenPMIx 6.1.0",
+    "OpenPMIx 6.1.1rc2",
+    "OpenPMIx 6.1.1",
+    "OpenPMIx 7.0.0a1",
+    "OpenPMIx 7.0.0rc1",
+];

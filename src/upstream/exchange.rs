@@ -1,8 +1,8 @@
 //! Posted data as servers of the reference implementation exchange it when a fence collects: what a server is given by
 //! its host when all nodes have come, read for the plug-in that stands in it.
 //!
-//! Each server's part is packed bytes of their own. Releases before 7.0 put the keys of a part in front of it and name a
-//! process by its place among the participants; since 7.0 each process is named, and a part may be compressed.
+//! Each server's part is packed bytes of their own. Releases 4.2 and 5.0 put the keys of a part in front of it and name a
+//! process by its place among the participants; since then each process is named, and a part may be compressed.
 use std::collections::BTreeMap;
 
 use super::answers;
@@ -42,7 +42,7 @@ impl Found {
     }
 }
 
-/// Reads what releases before 7.0 exchange in a fence whose participants are all of one job.
+/// Reads what releases 4.2 and 5.0 exchange in a fence whose participants are all of one job.
 ///
 /// # Errors
 /// [`WireError`] says what is wrong with the bytes.
@@ -87,7 +87,7 @@ pub fn by_place(bytes: &[u8]) -> Result<Exchanged, WireError> {
     Ok(found.end())
 }
 
-/// Reads what releases since 7.0 exchange in a fence, as far as it is of one job. `inflate` is the library's own way to
+/// Reads what releases since 6.0 exchange in a fence, as far as it is of one job. `inflate` is the library's own way to
 /// decompress a part.
 ///
 /// # Errors

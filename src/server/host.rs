@@ -276,6 +276,12 @@ pub trait Host: Send + Sync + 'static {
     /// The client waits until this returns.
     fn cleanup_registered(&self, proc: &Proc, directives: &[Info]) {}
 
+    /// Processes wait for this namespace to be registered. One that the host knows, or will know, is waited for; with an
+    /// error, all who wait get that status. The Standard's module has no such callback, and without it all are waited for.
+    fn namespace_awaited(&self, nspace: &Nspace, done: Completion<()>) -> Accepted {
+        NO
+    }
+
     /// A namespace is not registered, as the host is told by a status next; this is the reason in words, with what the
     /// system refused.
     fn not_registered(&self, nspace: &Nspace, reason: &str) {}

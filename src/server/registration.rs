@@ -2,6 +2,7 @@
 //!
 //! Each call takes what it was given to the control thread; `jobs` and `admission` do it there.
 use super::Server;
+use super::admission::remote_tool_came;
 use crate::data::{Info, Nspace, Proc, Status};
 use crate::pending::Pending;
 use crate::store::{BadJobInfo, JobInfoBuilder};
@@ -52,6 +53,28 @@ impl Server {
     pub fn deregister_nspace(&self, nspace: &Nspace) -> Pending<(), Status> {
         let nspace = nspace.clone();
         self.post(move |router, callback| router.deregister_nspace(&nspace, callback))
+    }
+
+    /// Tells of a tool that another server of the same host has let in: processes here may meet it from now on, and ask for
+    /// what it has posted.
+    ///
+    /// # Errors
+    /// `ERR_BAD_PARAM` for a rank that there is no room for; `ERR_OUT_OF_RESOURCE`.
+    pub fn add_remote_tool(&self, tool: &Proc) -> Pending<(), Status> {
+        let tool = tool.clone();
+        self.command(move |router| remote_tool_came(&mut router.cx, &mut router.jobs, &tool))
+    }
+
+    /// Tells that such a tool is gone.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub fn remove_remote_tool(&self, tool: &Proc) -> Pending<(), Status> {
+        let tool = tool.clone();
+        self.command(move |router| {
+            router.remote_tool_left(&tool);
+            Ok(())
+        })
     }
 
     /// Tells of a process that will run here, before or after its namespace is registered. Only a peer with that user

@@ -9,8 +9,10 @@
 //! rank reborn TIMES        rank 1 dies so many times, and all meet once it comes to stay
 //! rank alone WHAT          rank 3 of 4 is gone before it comes to what the others do
 //! rank led HOW              rank 2 of 3 is gone before a construct that rank 1 leads, and gives up or does not
-//! rank miss                connect with processes that there are not, in a job of no name, and in the next job
-//! rank greet                connect with the tool that publishes "visitor"
+//! rank miss                meet processes that there are not, in a job of no name, and in the next job
+//! rank tied TOOL            connect with that tool, and hear that it has left without a word
+//! rank greet                connect and fence with the tool that publishes "visitor", and read what it has posted
+//! rank forsaken             wait for that tool in every way there is, until it is killed
 //! rank late                 rank 1 comes to what rank 0 has waited for long enough; then both meet
 //! rank require             ask for what nobody knows wherever ranks meet, and of their output
 //! rank quit WHAT           rank 3 of 4 leaves a group while the others do something with it
@@ -81,8 +83,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["led", how] => return led(&client, how),
         ["bind"] => return bind(&client),
         ["bound", how, to] => return bound(&client, how, to),
+        ["tied", to] => return tied(&client, to),
         ["miss"] => return miss(&client),
         ["greet"] => return greet(&client),
+        ["forsaken"] => return forsaken(&client),
         ["late"] => return late(&client),
         ["require"] => return require(&client),
         ["quit", what] => return quit(&client, what),
@@ -288,21 +292,82 @@ fn miss(client: &Client) -> Result<(), Box<dyn Error>> {
         let met = client.connect_to(&[own.clone(), nobody.clone()], &[]).wait();
         let got = client.get(&nobody, keys::JOB_SIZE, &[Info::new(keys::IMMEDIATE, true)]);
         let status = |failed: Option<instanton::client::Error>| failed.map_or(Status::SUCCESS, |error| error.status());
-        say(&format!("{}, {}", status(met.err()), status(got.err())))?;
+        let fenced = client.fence(&[own.clone(), nobody], &[]).wait();
+        say(&format!("{}, {}, {}", status(met.err()), status(got.err()), status(fenced.err())))?;
     }
     client.fence(&[], &[]).wait()?;
     client.finalize(&[])?;
     Ok(())
 }
 
-/// Connects its job with a tool.
-fn greet(client: &Client) -> Result<(), Box<dyn Error>> {
+/// Its job, and the tool that publishes "visitor".
+fn with_visitor(client: &Client) -> Result<[Proc; 2], Box<dyn Error>> {
     let own = Proc::new(client.proc().nspace.clone(), Rank::WILDCARD);
     let (_, found) = client.lookup(&["visitor"], &[Info::new(keys::WAIT, 1)]).wait()?;
-    let both = [own, found[0].proc.clone()];
+    Ok([own, found[0].proc.clone()])
+}
+
+/// Connects with a tool, which leaves without having disconnected.
+fn tied(client: &Client, to: &str) -> Result<(), Box<dyn Error>> {
+    let heard = ends_by(client, Status::ERR_INVALID_TERMINATION)?;
+    let tool = instanton::data::Nspace::new(to)?;
+    let both = [&tool, &client.proc().nspace].map(|nspace| Proc::new(nspace.clone(), Rank::WILDCARD));
+    client.connect_to(&both, &[]).wait()?;
+    say(&format!("told of the tool: {}", heard.recv()?.nspace == tool))?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Connects its job with a tool, and meets it in fences; the last rank asks for what it has posted before that.
+fn greet(client: &Client) -> Result<(), Box<dyn Error>> {
+    let both = with_visitor(client)?;
+    let gift = || client.get(&both[1], "gift", &[]);
+    if client.proc().rank == Rank(2) {
+        gift()?;
+    }
     client.connect_to(&both, &[]).wait()?;
     client.disconnect_from(&both, &[]).wait()?;
-    say("greeted")?;
+    client.fence(&both, &[]).wait()?;
+    client.fence(&both, &[Info::new(keys::COLLECT_DATA, true)]).wait()?;
+    let group = instanton::data::Nspace::new("g")?;
+    client.group_construct(&group, &both, &[]).wait()?;
+    // The tool leaves behind the last fence, and takes with it what it has posted.
+    let gift = gift()?;
+    client.fence(&[Proc::new(group, Rank::WILDCARD)], &[]).wait()?;
+    say(&format!("greeted, with {gift:?}"))?;
+    client.finalize(&[])?;
+    Ok(())
+}
+
+/// Waits for a tool that is killed. The last rank comes to a fence with it only then, and says whether that fails.
+fn forsaken(client: &Client) -> Result<(), Box<dyn Error>> {
+    let both = with_visitor(client)?;
+    let (group, other) = (instanton::data::Nspace::new("g")?, instanton::data::Nspace::new("h")?);
+    client.group_construct(&group, &both, &[]).wait()?;
+    let (ended, ends) = channel();
+    let status = |failed: Option<instanton::client::Error>| failed.map_or(Status::SUCCESS, |error| error.status());
+    let report = |what: &'static str| {
+        let ended = ended.clone();
+        move |failed: Option<instanton::client::Error>| _ = ended.send(format!("{what}: {}", status(failed)))
+    };
+    let (connect, fence, of_group, construct) =
+        (report("connect"), report("fence"), report("fence of the group"), report("construct"));
+    client.connect_to(&both, &[]).then(move |met| connect(met.err()))?;
+    client.group_construct(&other, &both, &[]).then(move |made| construct(made.err()))?;
+    client.fence(&[Proc::new(group, Rank::WILDCARD)], &[]).then(move |met| of_group(met.err()))?;
+    let is_late = client.proc().rank == Rank(2);
+    if !is_late {
+        client.fence(&both, &[]).then(move |met| fence(met.err()))?;
+    }
+    client.fence(&[], &[]).wait()?;
+    say("waits")?;
+    for _ in 0..if is_late { 3 } else { 4 } {
+        say(&ends.recv()?)?;
+    }
+    if is_late {
+        let is_over = client.fence(&both, &[]).wait().is_err();
+        say(&format!("later: {}", if is_over { "over" } else { "met" }))?;
+    }
     client.finalize(&[])?;
     Ok(())
 }

@@ -1,8 +1,10 @@
-//! A tool that attaches to `instanton run` by its pid and deals with the streams of processes: `stream_tool PID WHAT ...`
+//! A tool that attaches to `instanton run` by its pid, and deals with streams of processes or meets them:
+//! `stream_tool PID WHAT ...`
 //!
 //! ```text
 //! stream_tool PID push PROGRAM ARGS    starts a program and pushes input to it for ever
 //! stream_tool PID stare NAMESPACE      pulls the output of a job, and reads none of it
+//! stream_tool PID visit NAMESPACE      publishes "visitor", makes a group with a job, and waits for ever
 //! ```
 use std::error::Error;
 use std::io::Write;
@@ -40,6 +42,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             });
             client.iof_pull(&[all], Channels::STDOUT, &[], stare).wait()?;
             say("stares")?;
+            loop {
+                std::thread::park();
+            }
+        }
+        ["visit", nspace] => {
+            client.publish(&[Info::new("visitor", true)]).wait()?;
+            let both = [Proc::new(Nspace::new(nspace)?, Rank::WILDCARD), client.proc().clone()];
+            client.group_construct(&Nspace::new("g")?, &both, &[]).wait()?;
             loop {
                 std::thread::park();
             }

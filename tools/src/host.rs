@@ -409,6 +409,11 @@ impl Host for Launcher {
         }
     }
 
+    /// A job is known from before its registration on.
+    fn namespace_awaited(&self, nspace: &Nspace, _: Completion<()>) -> Accepted {
+        self.names.check(&[Proc::new(nspace.clone(), Rank::WILDCARD)]).map(|()| Answer::Done)
+    }
+
     fn not_registered(&self, _: &Nspace, reason: &str) {
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
     }

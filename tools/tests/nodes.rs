@@ -2,10 +2,10 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::{Ended, Job, ends, example, numbers, run};
-use instanton::data::{App, Info, Nspace, Proc, Query, Rank, Status, Text, Value, keys};
+use instanton::data::{App, Info, Nspace, Proc, Query, Rank, Scope, Status, Text, Value, keys};
 use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -226,21 +226,29 @@ fn all_nodes_hear_of_a_time_limit_that_has_passed_on_one() {
 #[test]
 fn nobody_is_connected_with_processes_that_there_never_were() {
     for nodes in [1, 3] {
-        assert_prints(&rank(&["miss"], nodes, 3), &["PMIX_ERR_NOT_FOUND, PMIX_ERR_NOT_FOUND"; 6]);
+        assert_prints(&rank(&["miss"], nodes, 3), &["PMIX_ERR_NOT_FOUND, PMIX_ERR_NOT_FOUND, PMIX_ERR_NOT_FOUND"; 6]);
     }
 }
 
+/// Three ranks on so many nodes that do this, and the process of that node's server.
+fn visited(what: &str, nodes: &str, node: usize) -> (Job, Pid) {
+    let program = example("rank");
+    let script = "echo $PPID; exec $0 $1";
+    let words = ["--nodes", nodes, "-n", "3", "sh", "-c", script, program.to_str().unwrap(), what];
+    let mut job = Job::start(words, Stdio::null());
+    let launcher = [(); 3].map(|()| numbers(&job.line())[0])[0];
+    let server = if node == 0 { job.pid() } else { nodes_of(launcher)[node - 1] };
+    (job, server)
+}
+
 #[test]
-fn ranks_of_several_nodes_connect_with_a_tool_of_one() {
+fn ranks_of_several_nodes_meet_a_tool_of_one() {
     for node in [0, 1] {
-        let program = example("rank");
-        let script = "echo $PPID; exec $0 greet";
-        let words = ["--nodes", "3", "-n", "3", "sh", "-c", script, program.to_str().unwrap()];
-        let mut job = Job::start(words, Stdio::null());
-        let launcher = [(); 3].map(|()| numbers(&job.line())[0])[0];
-        let server = if node == 0 { job.pid() } else { nodes_of(launcher)[node - 1] };
+        let (job, server) = visited("greet", "3", node);
         let tool = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(server.as_raw()))]).unwrap();
         let client = tool.primary();
+        client.put(Scope::GLOBAL, "gift", Value::from(17u32)).unwrap();
+        client.commit().unwrap();
         client.publish(&[Info::new("visitor", true)]).wait().unwrap();
         let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };
         let (_, answers) = client.query(&[query]).wait().unwrap();
@@ -248,8 +256,36 @@ fn ranks_of_several_nodes_connect_with_a_tool_of_one() {
         let both = [Proc::new(all, Rank::WILDCARD), client.proc().clone()];
         client.connect_to(&both, &[]).wait().unwrap();
         client.disconnect_from(&both, &[]).wait().unwrap();
+        (0..2).for_each(|_| client.fence(&both, &[]).wait().unwrap());
+        let group = Nspace::new("g").unwrap();
+        client.group_construct(&group, &both, &[]).wait().unwrap();
+        client.fence(&[Proc::new(group, Rank::WILDCARD)], &[]).wait().unwrap();
         tool.finalize(&[]).unwrap();
-        assert_prints(&job.finish(), &["greeted"; 3]);
+        assert_prints(&job.finish(), &["greeted, with Uint32(17)"; 3]);
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_tool_that_is_killed_hears_of_it_on_every_node() {
+    let lost = ["connect: PMIX_ERR_PARTIAL_SUCCESS"; 3].into_iter();
+    let lost = lost.chain(["construct: PMIX_ERR_PROC_TERM_WO_SYNC"; 3]);
+    let lost = lost.chain(["fence of the group: PMIX_ERR_PARTIAL_SUCCESS"; 3]);
+    let lost: Vec<&str> = lost.chain(["fence: PMIX_ERR_PARTIAL_SUCCESS"; 2]).chain(["later: over"]).collect();
+    for (nodes, node) in [("1", 0), ("3", 0), ("3", 1), ("3", 2)] {
+        let (mut job, server) = visited("forsaken", nodes, node);
+        let watcher = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(server.as_raw()))]).unwrap();
+        let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };
+        let (_, answers) = watcher.primary().query(&[query]).wait().unwrap();
+        let mut tool = Command::new(example("stream_tool"));
+        let tool = tool.args([&server.to_string(), "visit", answers[0].value.as_str().unwrap()]);
+        let mut tool = tool.spawn().unwrap();
+        for _ in 0..3 {
+            assert_eq!(job.line(), "waits");
+        }
+        tool.kill().unwrap();
+        tool.wait().unwrap();
+        watcher.finalize(&[]).unwrap();
+        assert_prints(&job.finish(), &lost);
     }
 }
 

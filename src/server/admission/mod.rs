@@ -30,6 +30,8 @@ mod farewell;
 mod tests;
 mod tools;
 
+pub use tools::remote_tool_came;
+
 /// Most connections of one rank: its own, and those of processes that it has forked.
 const MAX_CONNECTIONS: usize = 256;
 

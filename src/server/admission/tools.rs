@@ -8,6 +8,9 @@
 //! Once in, a tool is the process of a namespace of its own, which the server registers for it and forgets with it: so
 //! it may do whatever a process of a job may do, with itself as its job. Its connection is what makes it one: when that
 //! ends, or its process does, the tool is gone, and the host hears of it as it does of any other process.
+//!
+//! A host with several servers may tell each of the tools of the others. Such a tool is a process of another node, and
+//! its namespace is there as long as one of its tools is, here or elsewhere.
 use super::{Admission, Refusal, let_in, set_deadline};
 use crate::data::{DataArray, Info, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::{Arrival, PeerId, User};
@@ -96,7 +99,7 @@ impl Admission {
         if jobs.client(&proc).is_some_and(|client| client.phase != Phase::Expected) {
             return self.refuse(cx, jobs, peer, Status::ERR_EXISTS, format!("{proc} is here already"));
         }
-        let registered = make_room_for_tool(cx, jobs, &proc);
+        let registered = make_room_for_tool(cx, jobs, &proc, 1);
         if let Err(status) = registered.and_then(|()| jobs.register_client(cx, &proc, uid, gid)) {
             cx.effect(Effect::ToolsChanged(proc.nspace.clone()));
             let reason = format!("the tool {proc} cannot be registered: {status}");
@@ -165,8 +168,22 @@ fn check_tool(
     }
 }
 
-/// Registers a namespace for a tool, or makes room for one more in it. One that the host has registered stays as it is.
-fn make_room_for_tool(cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc) -> Result<(), Status> {
+/// Another server has let a tool in.
+///
+/// # Errors
+/// `ERR_BAD_PARAM` for a rank that there is no room for, and those of a registration.
+pub fn remote_tool_came(cx: &mut Ctx, jobs: &mut Jobs, tool: &Proc) -> Result<(), Status> {
+    make_room_for_tool(cx, jobs, tool, 0)?;
+    if let Some(job) = jobs.get_mut(&tool.nspace).filter(|job| job.of_tools) {
+        job.departed.remove(&tool.rank);
+        job.tools_elsewhere.insert(tool.rank);
+    }
+    Ok(())
+}
+
+/// Registers a namespace for a tool, or makes room in it for one more, and for so many more on this node. One that the
+/// host has registered stays as it is.
+fn make_room_for_tool(cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc, more: usize) -> Result<(), Status> {
     let Proc { nspace, rank } = proc;
     if jobs.get(nspace).is_some_and(|job| job.store.is_some() && !job.of_tools) {
         return Ok(());
@@ -175,7 +192,7 @@ fn make_room_for_tool(cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc) -> Result<(), 
         return Err(Status::ERR_BAD_PARAM);
     }
     let known = jobs.store(nspace).and_then(|store| store.size()).unwrap_or(0);
-    let local = jobs.get(nspace).map_or(0, |job| job.clients.len()) + 1;
+    let local = jobs.get(nspace).map_or(0, |job| job.clients.len()) + more;
     let size = known.max(rank.0 + 1);
     let mut job = JobInfoBuilder::new(nspace, local as u32, &cx.config.hostname.to_string_lossy());
     let info = [

@@ -32,6 +32,8 @@ pub enum Ticket {
     Single(u64, Result<Infos, Status>),
     /// The host has given the group of an invitation a context id, or not.
     InvitationContext(u64, Result<Infos, Status>),
+    /// The host has said whether there is, or will be, a namespace that processes wait for.
+    Awaited(Nspace, Result<(), Status>),
     /// Answer that is the whole reply to a request.
     Reply(Caller, Reply),
     /// Answer to a request that is still to be made.

@@ -7,7 +7,7 @@
 //! [`Request::Meet`](crate::message::Request::Meet). The word is no more than a quicker way to bring the answer: it
 //! says that all have come. Failures, and what goes to a process that cannot use the word, are replies.
 //!
-//! A fence over a namespace that is not registered yet waits for that. Where nobody of a whole job is left to come, the
+//! A fence over a namespace that is not registered yet waits for that, unless the host knows that it never will be. Where nobody of a whole job is left to come, the
 //! other nodes are told so of each of its fences, unasked.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -22,6 +22,7 @@ use super::ctx::Ctx;
 use super::ctx::peers::Caller;
 use super::ctx::ticket::{Ticket, TrackerId};
 use super::ctx::timers::{Deadline, TimerId};
+use super::host::Host;
 use super::jobs::Jobs;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
@@ -136,7 +137,30 @@ impl Fences {
         }
         let number = self.next();
         let limit = until.map(|at| cx.timers.set(at, Deadline::EarlyFence(number)));
+        let (asked, nspace) = (awaits.clone(), awaits.clone());
         self.early.insert(number, Early { awaits, request, since: cx.now(), until, limit });
+        let ask = |host: &dyn Host, done| host.namespace_awaited(&asked, done);
+        cx.ask_host(ask, (), move |result| Ticket::Awaited(nspace, result));
+    }
+
+    /// The host has said whether there is, or will be, a namespace that fences wait for.
+    pub fn job_announced(&mut self, cx: &mut Ctx, nspace: &Nspace, result: Result<(), Status>) {
+        let Err(status) = result else { return };
+        if status == Status::ERR_NOT_SUPPORTED {
+            return;
+        }
+        for (_, Early { request, limit, .. }) in self.take_early(nspace) {
+            trace!("a fence of {} ends: the host says of {nspace} {status}", request.proc);
+            cx.timers.cancel(limit);
+            cx.answer_status(request.waiter.caller, Err(status));
+        }
+    }
+
+    /// Takes the fences that wait for a namespace, in the order in which they came.
+    fn take_early(&mut self, nspace: &Nspace) -> Vec<(u64, Early)> {
+        let mut early: Vec<(u64, Early)> = self.early.extract_if(|_, early| early.awaits == *nspace).collect();
+        early.sort_by_key(|(number, _)| *number);
+        early
     }
 
     /// A namespace is registered: fences that have waited for it begin.
@@ -144,9 +168,7 @@ impl Fences {
         if self.early.is_empty() || jobs.store(nspace).is_none() {
             return;
         }
-        let mut ready: Vec<(u64, Early)> = self.early.extract_if(|_, early| early.awaits == *nspace).collect();
-        ready.sort_by_key(|(number, _)| *number);
-        for (_, Early { request, until, limit, .. }) in ready {
+        for (_, Early { request, until, limit, .. }) in self.take_early(nspace) {
             cx.timers.cancel(limit);
             self.enter(cx, jobs, collectives, request, until);
         }

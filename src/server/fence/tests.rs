@@ -256,6 +256,14 @@ fn who_names_others_alone_is_told_so_at_once_whether_they_are_known_or_not() {
     // It may be registered yet.
     bench.arrive(0, vec![proc("job", 0), all("unknown")], Vec::new(), None);
     assert_eq!((bench.statuses(), bench.fences.early().count()), (vec![], 1));
+    // Unless the host knows that it will not be.
+    bench.arrive(0, vec![proc("job", 0), all("other")], Vec::new(), None);
+    for (name, said, left) in [("unknown", Ok(()), 2), ("unknown", Err(Status::ERR_NOT_FOUND), 1)] {
+        bench.fences.job_announced(&mut bench.test.cx, &all(name).nspace, said);
+        assert_eq!(bench.fences.early().count(), left);
+    }
+    bench.fences.job_announced(&mut bench.test.cx, &all("other").nspace, Err(Status::ERR_NOT_SUPPORTED));
+    assert_eq!((bench.statuses(), bench.fences.early().count()), (vec![Status::ERR_NOT_FOUND], 1));
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct Job {
     pub early: Vec<PeerId>,
     /// True if the server itself has registered it, for tools.
     pub of_tools: bool,
+    /// Tools of it that other servers have let in.
+    pub tools_elsewhere: BTreeSet<Rank>,
     /// True if a tool has chosen its name, which the host knows nothing of.
     pub self_named: bool,
 }
@@ -49,6 +51,7 @@ impl Job {
             fruitless_fences: None,
             early: Vec::new(),
             of_tools: false,
+            tools_elsewhere: BTreeSet::new(),
             self_named: false,
         })
     }
@@ -68,6 +71,11 @@ impl Job {
     pub fn is_done(&self, rank: Rank) -> bool {
         let has_ended = |client: &Client| client.phase == Phase::Finalized && client.ended && client.is_child;
         self.is_gone(rank) || self.clients.get(&rank).is_some_and(has_ended)
+    }
+
+    /// Returns whether it was for tools, and none is left.
+    pub fn is_left_by_tools(&self) -> bool {
+        self.of_tools && self.clients.is_empty() && self.tools_elsewhere.is_empty()
     }
 
     /// Returns whether every process that was to run here has run and ended.

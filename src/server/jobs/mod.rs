@@ -55,6 +55,8 @@ pub struct Jobs {
     pub files: Option<Box<dyn MakesJobFiles>>,
     /// Namespaces that were deregistered last, the oldest first: nobody waits for them to be registered.
     over: VecDeque<Nspace>,
+    /// The same of tools, which come and go often.
+    tools_over: VecDeque<Nspace>,
 }
 
 impl Jobs {
@@ -106,7 +108,7 @@ impl Jobs {
 
     /// Returns whether a namespace was registered here and is no more.
     pub fn is_over(&self, nspace: &Nspace) -> bool {
-        self.over.contains(nspace)
+        self.over.contains(nspace) || self.tools_over.contains(nspace)
     }
 
     /// Returns the entry of a namespace; a new one has a token of its own, and is published to `setup_fork`.
@@ -122,6 +124,7 @@ impl Jobs {
             Entry::Vacant(place) => {
                 let job = place.insert(Job::new(cx)?);
                 self.over.retain(|over| over != nspace);
+                self.tools_over.retain(|over| over != nspace);
                 cx.effect(Effect::JobListed(nspace.clone()));
                 Ok(job)
             }
@@ -221,11 +224,11 @@ impl Jobs {
     /// Forgets a namespace.
     pub fn remove(&mut self, cx: &mut Ctx, nspace: &Nspace) {
         let Some(job) = self.known.remove(nspace) else { return };
-        // Tools come and go; nobody on another node asks for what they have posted.
-        if job.local_procs.is_some() && !job.of_tools {
-            self.over.push_back(nspace.clone());
-            if self.over.len() > MAX_OVER {
-                self.over.pop_front();
+        if job.local_procs.is_some() {
+            let over = if job.of_tools { &mut self.tools_over } else { &mut self.over };
+            over.push_back(nspace.clone());
+            if over.len() > MAX_OVER {
+                over.pop_front();
             }
         }
         cx.effect(Effect::JobListed(nspace.clone()));

@@ -9,7 +9,7 @@ use crate::message::door::{Left, Outgoing, PeerId};
 use crate::server::ctx::Done;
 use crate::server::ctx::peers::{Caller, Role};
 use crate::server::ctx::system::WatchId;
-use crate::server::jobs::Phase;
+use crate::server::jobs::{Job, Phase};
 use crate::store::Misuse;
 use crate::trace;
 
@@ -179,9 +179,32 @@ impl Router {
 
     /// Forgets a namespace that was registered for tools and has none left.
     pub(super) fn forget_tools(&mut self, nspace: &Nspace) {
-        if self.jobs.get(nspace).is_some_and(|job| job.of_tools && job.clients.is_empty()) {
+        if self.jobs.get(nspace).is_some_and(Job::is_left_by_tools) {
             self.deregister_nspace(nspace, Box::new(|_| {}));
         }
+    }
+
+    /// A tool that another server has let in is gone: nobody here waits for it any more. The host answers first what it
+    /// was asked for with it.
+    pub(in crate::server) fn remote_tool_left(&mut self, tool: &Proc) {
+        let Some(job) = self.jobs.get_mut(&tool.nspace) else { return };
+        if job.tools_elsewhere.remove(&tool.rank) && !job.clients.contains_key(&tool.rank) {
+            job.departed.insert(tool.rank);
+            self.not_coming(tool);
+        }
+        self.leaving.push(tool.nspace.clone());
+    }
+
+    /// Forgets namespaces of tools that are gone. Returns whether there were some.
+    pub(super) fn forget_leaving(&mut self) -> bool {
+        if self.leaving.is_empty() {
+            return false;
+        }
+        let is_asked = |nspace: &Nspace| self.collectives.complete(nspace).next().is_some();
+        let (asked, over): (Vec<_>, Vec<_>) = std::mem::take(&mut self.leaving).into_iter().partition(is_asked);
+        self.leaving = asked;
+        over.iter().for_each(|nspace| self.forget_tools(nspace));
+        !over.is_empty()
     }
 
     /// The host has a job of this name. Tools that have chosen it for themselves, which the host was not asked about,

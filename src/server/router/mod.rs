@@ -94,6 +94,8 @@ pub(in crate::server) struct Router {
     pub(in crate::server) cleanups: Cleanups,
     pub(in crate::server) program: Program,
     pub(in crate::server) last_words: LastWords,
+    /// Namespaces of tools of other servers, none of which is left, with which the host has collectives still.
+    leaving: Vec<Nspace>,
 }
 
 impl Router {
@@ -123,6 +125,7 @@ impl Router {
             cleanups: Cleanups::default(),
             program: Program::default(),
             last_words: LastWords::default(),
+            leaving: Vec::new(),
         }
     }
 
@@ -154,6 +157,7 @@ impl Router {
                 self.absorb(Purpose::DirectModex(proc, number), result.map(Brought::Row));
             }
             Ticket::Departed(number) => self.gets.direct_modex.departed(&mut self.cx, &mut self.jobs, number),
+            Ticket::Awaited(nspace, result) => self.fences.job_announced(&mut self.cx, &nspace, result),
             Ticket::Unnamed(number, result) => self.gets.unnamed(&mut self.cx, number, result),
             Ticket::Decoded(number) => {
                 let absorbed = self.absorptions.decoded(&mut self.cx, number);
@@ -193,7 +197,7 @@ impl Router {
     pub(in crate::server) fn drain(&mut self) {
         loop {
             self.drain_effects();
-            if !self.end_the_silent() {
+            if !self.forget_leaving() && !self.end_the_silent() {
                 return;
             }
         }

@@ -28,6 +28,12 @@ impl Census {
         self.expect(tool);
     }
 
+    /// The tools of a namespace, each with its node; none where it is not one of tools.
+    pub fn tools_of(&self, nspace: &Nspace) -> Option<Vec<(Proc, usize)>> {
+        let tools = self.tools.get(nspace)?;
+        Some(tools.iter().map(|(rank, node)| (Proc::new(nspace.clone(), Rank(*rank)), *node as usize)).collect())
+    }
+
     /// A job is over.
     pub fn forget(&mut self, nspace: &Nspace) {
         self.placement.remove(nspace);
@@ -140,13 +146,14 @@ mod tests {
         assert_eq!(census.nodes_of(&[proc(Rank::WILDCARD)]), Some([1, 2].into()));
         assert_eq!(census.nodes_of(&[proc(last)]), Some([2].into()));
         assert_eq!(census.nodes_of(&[proc(Rank(1))]), None);
+        assert_eq!(census.tools_of(&tool), Some(vec![(proc(Rank(0)), 1), (proc(last), 2)]));
         census.has_ended(&proc(last));
         assert!(!census.is_left(&proc(last)) && census.is_left(&proc(Rank(0))));
         assert_eq!(census.deserted(&[proc(Rank::WILDCARD)]), [(2, vec![proc(last)])].into());
         census.admit(&proc(last), 1);
         assert!(census.is_left(&proc(last)));
         census.forget(&tool);
-        assert_eq!(census.nodes_of(&[proc(last)]), None);
+        assert_eq!((census.nodes_of(&[proc(last)]), census.tools_of(&tool)), (None, None));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub fn dispatch(host: &NodeHost, call: Call, reply: Reply) {
         Call::Finalized(proc) => answer(reply, (), nothing, |done| host.client_finalized(&proc, done)),
         Call::Lost(proc, status) => host.client_lost(&proc, status),
         Call::Admitted(tool) => host.tool_admitted(&tool),
+        Call::Awaited(nspace) => answer(reply, (), nothing, |done| host.namespace_awaited(&nspace, done)),
         Call::Abort { proc, status, message, procs } => {
             answer(reply, (), nothing, |done| host.abort(&proc, status, message.as_deref(), &procs, done));
         }

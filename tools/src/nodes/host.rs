@@ -85,6 +85,7 @@ impl Host for NodeHost {
     }
 
     fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+        self.hub.introduce(self.node, &proc.nspace);
         let nodes = self.hub.nodes_of(std::slice::from_ref(proc));
         let node = nodes.and_then(|nodes| nodes.first().copied()).ok_or(Status::ERR_NOT_FOUND)?;
         if node == OWN {
@@ -236,6 +237,14 @@ impl Host for NodeHost {
         done: Completion<Infos>,
     ) -> Accepted {
         self.hub.inner.validate_credential(proc, credential, directives, done)
+    }
+
+    /// The server learns of tools of other nodes when somebody there first waits for one.
+    fn namespace_awaited(&self, nspace: &Nspace, done: Completion<()>) -> Accepted {
+        match self.hub.introduce(self.node, nspace) {
+            true => Ok(Answer::Done),
+            false => self.hub.inner.namespace_awaited(nspace, done),
+        }
     }
 
     fn not_registered(&self, nspace: &Nspace, reason: &str) {

@@ -2,7 +2,7 @@
 //!
 //! Requests come from the launcher's own server, node 0, by its thread, and from the others by the threads that read
 //! their links. None of these may wait. The [host](super::host) of each server brings them here.
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -54,6 +54,8 @@ struct Node {
 struct State {
     census: Census,
     meetings: Meetings,
+    /// Nodes whose servers know the tools of a namespace that are on other nodes.
+    introduced: HashMap<Nspace, BTreeSet<usize>>,
 }
 
 /// All nodes, and what they do together.
@@ -214,7 +216,7 @@ impl Hub {
 
     /// A process has ended, and was heard out.
     pub fn has_ended(&self, proc: &Proc) {
-        self.with(|State { census, meetings }| {
+        self.with(|State { census, meetings, .. }| {
             census.has_ended(proc);
             meetings.count(census)
         });
@@ -222,7 +224,7 @@ impl Hub {
 
     /// A process that has ended comes again.
     pub fn expect(&self, proc: &Proc, node: usize) {
-        self.with(|State { census, meetings }| {
+        self.with(|State { census, meetings, .. }| {
             census.expect(proc);
             meetings.expect(&proc.nspace, node)
         });
@@ -230,28 +232,70 @@ impl Hub {
 
     /// A tool is let in by the server of a node.
     pub(super) fn admit(&self, tool: &Proc, node: usize) {
-        self.with(|State { census, .. }| {
+        self.with(|State { census, introduced, .. }| {
             census.admit(tool, node as u32);
+            let others = introduced.get(&tool.nspace).into_iter().flatten().filter(|other| **other != node);
+            others.for_each(|other| self.tell_of_tool(*other, tool, true));
             Answers::new()
         });
+    }
+
+    /// Has a node's server know the tools of a namespace, if it is one of tools. Returns whether it is.
+    pub(super) fn introduce(&self, node: usize, nspace: &Nspace) -> bool {
+        let mut state = lock(&self.state);
+        let Some(tools) = state.census.tools_of(nspace) else { return false };
+        if state.introduced.entry(nspace.clone()).or_default().insert(node) {
+            let others = tools.iter().filter(|(_, other)| *other != node);
+            others.for_each(|(tool, _)| self.tell_of_tool(node, tool, true));
+        }
+        true
+    }
+
+    /// Tells a node's server of a tool of another node that has come, or is gone. The state is locked by the caller, so
+    /// that the server hears that in the order in which it happens.
+    fn tell_of_tool(&self, node: usize, tool: &Proc, has_come: bool) {
+        if let Ok(link) = self.link(node) {
+            let call = if has_come { Call::Tool } else { Call::ToolGone };
+            link.ask(call(tool.clone()), |_| ());
+        } else if let Some(own) = self.own() {
+            let told = if has_come { own.add_remote_tool(tool) } else { own.remove_remote_tool(tool) };
+            // A server that has ended has nobody who waits.
+            let _ = told.then(|_| ());
+        }
     }
 
     /// A process may have been a tool, which is gone then; its namespace goes with the last of its tools.
     pub(super) fn tool_gone(&self, proc: &Proc) {
         if self.names.number(&proc.nspace).is_none() {
             if self.names.has_tool(&proc.nspace) {
-                return self.has_ended(proc);
+                self.has_ended(proc);
+            } else {
+                self.with(|State { census, meetings, .. }| {
+                    census.forget(&proc.nspace);
+                    meetings.tools_gone(&proc.nspace)
+                });
             }
-            self.with(|State { census, meetings }| {
-                census.forget(&proc.nspace);
-                meetings.tools_gone(&proc.nspace)
-            });
+            self.tell_of_end(proc);
+        }
+    }
+
+    /// Tells the servers that know a tool that it is gone, behind the answers that come of that, unless it has come
+    /// again.
+    fn tell_of_end(&self, tool: &Proc) {
+        let mut state = lock(&self.state);
+        if state.census.is_left(tool) {
+            return;
+        }
+        let told = state.introduced.get(&tool.nspace);
+        told.into_iter().flatten().for_each(|node| self.tell_of_tool(*node, tool, false));
+        if state.census.tools_of(&tool.nspace).is_none() {
+            state.introduced.remove(&tool.nspace);
         }
     }
 
     /// A job is over.
     pub fn forget(&self, nspace: &Nspace) {
-        self.with(|State { census, meetings }| {
+        self.with(|State { census, meetings, .. }| {
             census.forget(nspace);
             meetings.forget(nspace)
         });
@@ -313,7 +357,7 @@ impl Hub {
     /// Nobody waits for this node any more.
     pub fn lose(&self, node: usize) {
         if !self.is_over() {
-            self.with(|State { census, meetings }| {
+            self.with(|State { census, meetings, .. }| {
                 census.lose(node);
                 meetings.count(census)
             });
@@ -344,7 +388,7 @@ impl Hub {
     /// A server has raised an event, which may be about a group.
     pub(super) fn hear(&self, status: Status, source: &Proc, info: &[Info]) {
         let Some(group) = group_of(info) else { return };
-        self.with(|State { census, meetings }| match (status, group_news(status, source, info)) {
+        self.with(|State { census, meetings, .. }| match (status, group_news(status, source, info)) {
             (_, Some((_, GroupNews::Led(leader)))) => {
                 meetings.lead(&group, leader);
                 Answers::new()
@@ -362,7 +406,7 @@ impl Hub {
 
     /// The time limit of a node has passed, in a meeting that it waits for.
     pub(super) fn withdraw(&self, node: usize, kind: &Kind, procs: &[Proc]) {
-        self.with(|State { census, meetings }| meetings.withdraw((kind, procs), node, census));
+        self.with(|State { census, meetings, .. }| meetings.withdraw((kind, procs), node, census));
     }
 
     /// A node comes to a meeting of the nodes of these processes.
@@ -387,7 +431,7 @@ impl Hub {
             },
             notifies: info.is_set(keys::GROUP_NOTIFY_TERMINATION) && !info.is_set(keys::GROUP_OPTIONAL),
         };
-        self.with(|State { census, meetings }| {
+        self.with(|State { census, meetings, .. }| {
             let known = if kind == Kind::Connect { self.names.check(procs) } else { Ok(()) };
             match known {
                 Ok(()) => meetings.come((kind, procs), census, (node, part, answer)),

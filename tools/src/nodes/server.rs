@@ -119,6 +119,8 @@ fn serve(server: &Server, call: Call, reply: Reply) {
             Ok(())
         }
         Call::Died(proc) => server.hear_out(&proc).then(nothing(reply)),
+        Call::Tool(tool) => server.add_remote_tool(&tool).then(nothing(reply)),
+        Call::ToolGone(tool) => server.remove_remote_tool(&tool).then(nothing(reply)),
         Call::Deregister(nspace) => server.deregister_nspace(&nspace).then(nothing(reply)),
         Call::Deliver { source, channels, bytes, infos } => {
             server.iof_deliver(&source, Channels(channels), &bytes, &infos).then(nothing(reply))
@@ -198,6 +200,10 @@ impl Host for Upwards {
 
     fn tool_admitted(&self, tool: &Proc) {
         self.tell(Call::Admitted(tool.clone()));
+    }
+
+    fn namespace_awaited(&self, nspace: &Nspace, done: Completion<()>) -> Accepted {
+        self.ask_for_nothing(Call::Awaited(nspace.clone()), done)
     }
 
     fn abort(

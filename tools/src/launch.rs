@@ -6,6 +6,7 @@
 mod caller;
 mod callers;
 mod debugging;
+mod ending;
 mod ends;
 pub mod explain;
 mod failures;
@@ -15,6 +16,7 @@ mod pace;
 mod placing;
 mod plan;
 mod questions;
+mod requests;
 mod running;
 mod spawning;
 mod stage;

@@ -7,7 +7,8 @@ use instanton::data::{Info, Proc, keys};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::running::{Running, signal};
+use super::requests::signal;
+use super::running::Running;
 use crate::debugger::daemons::PATIENCE;
 use crate::debugger::{stops, table};
 use crate::event::Leave;

@@ -5,7 +5,8 @@ use instanton::internal::sys::process::take_child;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::running::{Running, signal};
+use super::requests::signal;
+use super::running::Running;
 use super::stage::Stage;
 use crate::event::Event;
 use crate::jobs::LiveJob;

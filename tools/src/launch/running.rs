@@ -1,6 +1,6 @@
 //! A run: its jobs, and the loop that acts on what happens to them and decides when and how it all ends.
 //!
-//! Either all of a job starts, or what was started of it is ended again. A job that [fails](super::failures) ends with
+//! Either all of a job starts, or what was started of it is [ended](super::ending) again. A job that [fails](super::failures) ends with
 //! those that are tied to it.
 //!
 //! A run goes through its [stages](super::stage) with all its [jobs](crate::jobs) together; it lasts as long as any of them.
@@ -16,19 +16,19 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use instanton::data::{Proc, Status};
 use instanton::launch::{Lacks, TimeLimits, programs};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::caller::Caller;
-use super::debugging::ENDING as ENDS_RANKS;
 use super::explain;
 use super::hang::Hang;
 use super::pace::{Pace, Rests};
-use super::stage::{GRACE, LINGER, READING, ROUND, Stage};
+use super::requests::signal;
+use super::stage::{LINGER, READING, Stage};
 use super::start::Starter;
 use crate::allocation::Allocations;
 use crate::args::Run;
-use crate::control::{Action, Condemned, Origin};
+use crate::control::{Action, Condemned};
 use crate::event::{Event, Question};
 use crate::job::{Job, StreamOptions};
 use crate::jobs::{Jobs, Restart};
@@ -43,9 +43,6 @@ use crate::streams::Streams;
 use crate::threads::start_thread;
 use crate::ties::Tells;
 use crate::{children, control, family, output, spawn};
-
-/// Signals of the user that end the persistent mode.
-const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
 pub(super) struct Running {
     pub(super) jobs: Jobs,
@@ -66,7 +63,7 @@ pub(super) struct Running {
     /// Questions that do.
     pub(super) questions: Pace<Question>,
     /// Time at which the stage is over by itself.
-    next: Option<Instant>,
+    pub(super) next: Option<Instant>,
     /// The user's limit, and when it is reached.
     limit: Option<Duration>,
     pub(super) until: Option<Instant>,
@@ -75,7 +72,7 @@ pub(super) struct Running {
     /// Number of outputs that are not through yet.
     pub(super) printing: usize,
     /// Time at which output that nobody reads is given up, once nobody is left to write any; and true from then on.
-    reading: Option<Instant>,
+    pub(super) reading: Option<Instant>,
     pub(super) is_unread: bool,
     pub(super) streams: Streams,
     pub(super) starter: Starter,
@@ -83,9 +80,9 @@ pub(super) struct Running {
     /// Processes that are to be started anew.
     pub(super) restarts: Vec<Restart>,
     /// True if nobody is left but those that are to be started anew.
-    is_waiting: bool,
+    pub(super) is_waiting: bool,
     /// The signal that has ended the run, if one has.
-    ended_by: Option<i32>,
+    pub(super) ended_by: Option<i32>,
     /// True if failures of other jobs than the first leave the exit status as it is.
     pub(super) reports_separately: bool,
     /// True if it lasts without jobs, until it is told to end.
@@ -247,61 +244,6 @@ impl Running {
         }
     }
 
-    /// Does to processes what a rank asks for.
-    pub(super) fn control(&mut self, request: control::Request) {
-        if let (Action::Cancel(name), Some(origin)) = (&request.action, &request.origin) {
-            let is_known = self.spare(&origin.by, name.as_deref());
-            let answer = if is_known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) };
-            return request.done.complete(answer);
-        }
-        let pids = match &request.targets {
-            Some(named) => self.jobs.named(named),
-            None => Some(self.jobs.running().collect()),
-        };
-        let Some(pids) = pids else {
-            return request.done.complete(Err(Status::ERR_NOT_FOUND));
-        };
-        match request.action {
-            Action::Kill => {
-                self.jobs.dismiss(&pids);
-                signal(&pids, Signal::SIGKILL);
-            }
-            Action::Terminate => self.condemn(pids, request.origin),
-            Action::Signal(number) => {
-                signal(&pids, number);
-                self.let_go_for(number, &pids);
-            }
-            // The server's business, and done before.
-            Action::Checkpoint(_) | Action::Cancel(_) => {}
-        }
-        request.done.complete(Ok((Status::SUCCESS, Vec::new())));
-    }
-
-    /// Asks processes to end, and kills those that do not.
-    pub(super) fn terminate(&mut self, pids: Vec<Pid>) {
-        self.condemn(pids, None);
-    }
-
-    /// A process cancels what it has asked for. Returns whether there was such a thing.
-    fn spare(&mut self, by: &Proc, name: Option<&str>) -> bool {
-        let all = std::mem::take(&mut self.condemned).into_iter();
-        let (spared, kept): (VecDeque<_>, VecDeque<_>) = all.partition(|condemned| condemned.is_cancelled(by, name));
-        self.condemned = kept;
-        spared.iter().for_each(|condemned| self.jobs.take_back(&condemned.pids));
-        !spared.is_empty()
-    }
-
-    /// The same for a request that may be cancelled.
-    fn condemn(&mut self, pids: Vec<Pid>, origin: Option<Origin>) {
-        self.jobs.dismiss(&pids);
-        signal(&pids, Signal::SIGTERM);
-        // For a process that is stopped and would not get it.
-        signal(&pids, Signal::SIGCONT);
-        if !pids.is_empty() {
-            self.condemned.push_back(Condemned { at: Instant::now() + GRACE, pids, origin });
-        }
-    }
-
     /// Acts on what happens until nothing more can.
     pub(super) fn attend(&mut self, happening: &Receiver<Event>, pmix: &Pmix) {
         self.proceed(pmix);
@@ -412,45 +354,6 @@ impl Running {
         }
     }
 
-    /// Passes a signal on; SIGTERM ends the run besides.
-    fn pass_on(&mut self, signal: i32) {
-        if self.is_up {
-            return if ENDING.iter().any(|ending| *ending as i32 == signal) {
-                self.leave()
-            };
-        }
-        if self.held.is_some() && Signal::try_from(signal).is_ok_and(|signal| ENDS_RANKS.contains(&signal)) {
-            self.outcome.sent_before_start(signal);
-        }
-        self.outcome.was_sent(signal);
-        if self.insisted > 0 && self.is_waiting {
-            self.outcome.outlasted(signal);
-        }
-        if signal == Signal::SIGTERM as i32 && matches!(self.stage, Stage::Running | Stage::LeftOver) {
-            self.ended_by = Some(signal);
-            // The whole family is sent it.
-            return self.end();
-        }
-        if let Ok(number) = Signal::try_from(signal) {
-            let pids: Vec<Pid> = self.jobs.running().collect();
-            self::signal(&pids, number);
-            self.let_go_for(number, &pids);
-        }
-    }
-
-    /// Returns whether the user asks for the end once more, so that now everything is killed.
-    fn insists(&mut self, signal: i32) -> bool {
-        if signal != Signal::SIGINT as i32 && signal != Signal::SIGTERM as i32 {
-            return false;
-        }
-        self.insisted += 1;
-        if self.insisted > 1 {
-            self.outcome.killed(signal);
-            self.kill();
-        }
-        self.insisted > 1
-    }
-
     /// The next stage, where what has happened asks for it.
     fn proceed(&mut self, pmix: &Pmix) {
         let is_ending = self.outcome.is_decided() || self.insisted > 0 || !matches!(self.stage, Stage::Running);
@@ -487,11 +390,6 @@ impl Running {
         if everyone_has_ended && !self.stays() {
             pmix.end_nodes();
         }
-    }
-
-    /// Returns whether the user has ended it, or it is one that the user ends.
-    fn is_told_to_end(&self) -> bool {
-        self.is_up || self.ended_by.is_some() || self.outcome.is_of_user()
     }
 
     /// Returns the time that a reader has for the last lines of our own: no end of it, where nobody has ended the run.
@@ -547,35 +445,6 @@ impl Running {
             Stage::Printing => {}
         }
     }
-
-    /// Ends it all, callers first, who are told.
-    pub(super) fn leave(&mut self) {
-        if self.stage == Stage::Running {
-            self.end_callers();
-            self.end();
-        }
-    }
-
-    fn end(&mut self) {
-        self.ask();
-        self.stage = Stage::Ending;
-        self.next = Some(Instant::now() + GRACE);
-        if !self.has_children {
-            self.reading = Some(Instant::now() + READING);
-        }
-    }
-
-    /// Asks each of the family to end, once.
-    fn ask(&mut self) {
-        // The second is for a process that is stopped and would not get the first.
-        family::signal(&[Signal::SIGTERM, Signal::SIGCONT], |pid| self.asked.insert(pid));
-    }
-
-    fn kill(&mut self) {
-        family::signal(&[Signal::SIGKILL], |_| true);
-        self.stage = Stage::Killing;
-        self.next = self.has_children.then(|| Instant::now() + ROUND);
-    }
 }
 
 /// Forwards an output in a thread, which says by an event when that is over.
@@ -590,12 +459,4 @@ pub(super) fn forward(
         // Before the ranks learn that nobody reads them, and die of it.
         drop(events.send(over(output::forward(&mut sources, sink, &mut fed))));
     })
-}
-
-/// Sends a signal to the process groups of ranks that are not reaped yet: like a terminal, and like mpirun.
-pub(super) fn signal(ranks: &[Pid], signal: Signal) {
-    for pid in ranks {
-        // An error means that nobody is left in the group.
-        let _ = killpg(*pid, signal);
-    }
 }

@@ -7,7 +7,8 @@ use instanton::internal::sys::{exec_stop, process};
 use instanton::launch::programs;
 use nix::sys::signal::Signal;
 
-use super::running::{Running, signal};
+use super::requests::signal;
+use super::running::Running;
 use super::stage::Stage;
 use super::{explain, placing};
 use crate::job::Placement;

@@ -4,6 +4,7 @@
 //! ended, so that a run may start any number of jobs, one after the other.
 mod held;
 mod table;
+
 #[cfg(test)]
 mod tests;
 
@@ -363,8 +364,13 @@ impl Jobs {
 
     /// Processes have connected.
     pub fn connect(&mut self, procs: Vec<Proc>) {
-        let jobs = procs.iter().filter_map(|proc| self.number(&proc.nspace)).collect();
-        self.connections.connect(procs, jobs);
+        let live = &self.live;
+        self.connections.connect(procs, |nspace| number_of(live, nspace));
+    }
+
+    /// The last tool of a namespace is gone.
+    pub fn forget_tools(&mut self, nspace: &Nspace) {
+        self.connections.forget_tools(nspace);
     }
 
     /// Processes have disconnected.
@@ -393,7 +399,7 @@ impl Jobs {
 
     /// The number of a namespace.
     pub fn number(&self, nspace: &Nspace) -> Option<u32> {
-        self.live.values().find(|live| live.job.nspace == *nspace).map(|live| live.job.number)
+        number_of(&self.live, nspace)
     }
 
     /// Every process that runs, with its job and rank.
@@ -526,4 +532,9 @@ impl LiveJob {
             () => "running",
         }
     }
+}
+
+/// The number of a job by its namespace.
+fn number_of(live: &BTreeMap<u32, LiveJob>, nspace: &Nspace) -> Option<u32> {
+    live.values().find(|live| live.job.nspace == *nspace).map(|live| live.job.number)
 }

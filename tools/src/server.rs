@@ -363,12 +363,14 @@ impl Pmix {
         self.credentials.process_ended(proc);
     }
 
-    /// A tool is gone, and its application with the last one of its namespace.
-    pub fn tool_gone(&self, tool: &Proc) {
+    /// A tool is gone, and its application with the last one of its namespace. Returns whether it was that.
+    pub fn tool_gone(&self, tool: &Proc) -> bool {
         self.gone(tool);
-        if !self.names.has_tool(&tool.nspace) {
+        let is_last = !self.names.has_tool(&tool.nspace);
+        if is_last {
             self.published.namespace_ended(&tool.nspace);
         }
+        is_last
     }
 
     /// All processes of a job have been started, and its parent wants to hear of that. One that steers the run is told

@@ -5,7 +5,7 @@
 //! have connected (`PMIx_Connect`, as MPI's spawn does): those share one fate until they disconnect.
 use std::collections::BTreeSet;
 
-use instanton::data::{Info, InfoList, Proc, keys};
+use instanton::data::{Info, InfoList, Nspace, Proc, keys};
 
 /// Events that the parent of a job wants to be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,54 +35,87 @@ impl Tells {
     }
 }
 
-/// Jobs whose processes are connected, by their numbers.
+/// Processes that are connected, as they were named.
+#[derive(Debug)]
+struct Connection {
+    procs: Vec<Proc>,
+    /// Their jobs, by number.
+    jobs: BTreeSet<u32>,
+    /// Their namespaces that are no jobs, but of tools.
+    tools: BTreeSet<Nspace>,
+}
+
+impl Connection {
+    /// Returns whether different jobs or tools are connected.
+    fn ties(&self) -> bool {
+        self.jobs.len() + self.tools.len() > 1
+    }
+}
+
+/// Jobs and tools whose processes are connected.
 #[derive(Debug, Default)]
-pub struct Connections(Vec<(Vec<Proc>, BTreeSet<u32>)>);
+pub struct Connections(Vec<Connection>);
 
 impl Connections {
-    /// Processes of these jobs have connected.
-    pub fn connect(&mut self, procs: Vec<Proc>, jobs: BTreeSet<u32>) {
-        if jobs.len() > 1 {
-            self.0.push((procs, jobs));
-        }
+    /// Processes have connected. `number` is that of a namespace that is a job.
+    pub fn connect(&mut self, procs: Vec<Proc>, number: impl Fn(&Nspace) -> Option<u32>) {
+        let jobs = procs.iter().filter_map(|proc| number(&proc.nspace)).collect();
+        let tools = procs.iter().map(|proc| &proc.nspace).filter(|nspace| number(nspace).is_none());
+        let connection = Connection { tools: tools.cloned().collect(), jobs, procs };
+        self.0.extend(connection.ties().then_some(connection));
     }
 
     /// These processes have disconnected.
     pub fn disconnect(&mut self, procs: &[Proc]) {
         let named: BTreeSet<&Proc> = procs.iter().collect();
-        self.0.retain(|(connected, _)| connected.iter().collect::<BTreeSet<_>>() != named);
+        self.0.retain(|connection| connection.procs.iter().collect::<BTreeSet<_>>() != named);
     }
 
     /// All who are connected with a process, in the names under which they have connected.
     pub fn with(&self, proc: &Proc) -> impl Iterator<Item = &Proc> {
-        let has = move |procs: &[Proc]| procs.iter().any(|named| named.matches(proc));
-        self.0.iter().filter(move |(procs, _)| has(procs)).flat_map(|(procs, _)| procs)
+        let has = move |connection: &&Connection| connection.procs.iter().any(|named| named.matches(proc));
+        self.0.iter().filter(has).flat_map(|connection| &connection.procs)
     }
 
     /// A job is over.
     pub fn forget(&mut self, job: u32) {
-        self.0.iter_mut().for_each(|(_, jobs)| _ = jobs.remove(&job));
-        self.0.retain(|(_, jobs)| jobs.len() > 1);
+        self.0.iter_mut().for_each(|connection| _ = connection.jobs.remove(&job));
+        self.0.retain(Connection::ties);
+    }
+
+    /// The last tool of a namespace is gone.
+    pub fn forget_tools(&mut self, nspace: &Nspace) {
+        self.0.iter_mut().for_each(|connection| _ = connection.tools.remove(nspace));
+        self.0.retain(Connection::ties);
     }
 
     /// The jobs that are connected with one.
     pub fn of(&self, job: u32) -> impl Iterator<Item = u32> {
-        self.0.iter().filter(move |(_, jobs)| jobs.contains(&job)).flat_map(|(_, jobs)| jobs.iter().copied())
+        let of_job = self.0.iter().filter(move |connection| connection.jobs.contains(&job));
+        of_job.flat_map(|connection| connection.jobs.iter().copied())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use instanton::data::{Nspace, Rank};
+    use instanton::data::Rank;
+
+    fn proc(name: &str) -> Proc {
+        Proc::new(Nspace::new(name).unwrap(), Rank(0))
+    }
+
+    /// Jobs have letters by their numbers, and tools longer names.
+    fn number(nspace: &Nspace) -> Option<u32> {
+        if let [letter] = nspace.as_bytes() { Some((letter - b'a' + 1).into()) } else { None }
+    }
 
     #[test]
     fn processes_share_a_fate_until_they_disconnect() {
-        let proc = |name: &str| Proc::new(Nspace::new(name).unwrap(), Rank(0));
         let mut connections = Connections::default();
-        connections.connect(vec![proc("a"), proc("b")], [1, 2].into());
-        connections.connect(vec![proc("a"), proc("c")], [1, 3].into());
-        connections.connect(vec![proc("a")], [1].into());
+        for procs in [vec![proc("a"), proc("b")], vec![proc("a"), proc("c")], vec![proc("a")]] {
+            connections.connect(procs, number);
+        }
         let of = |connections: &Connections, job| connections.of(job).collect::<BTreeSet<_>>();
         assert_eq!(of(&connections, 1), [1, 2, 3].into());
         let with = |name: &str| connections.with(&proc(name)).cloned().collect::<Vec<_>>();
@@ -91,5 +124,18 @@ mod tests {
         assert_eq!(of(&connections, 1), [1, 3].into());
         connections.forget(3);
         assert_eq!(of(&connections, 1), [].into());
+    }
+
+    #[test]
+    fn tools_are_connected_with_jobs_and_end_with_none() {
+        let mut connections = Connections::default();
+        connections.connect(vec![proc("a"), proc("tool")], number);
+        connections.connect(vec![proc("a"), proc("b"), proc("tool")], number);
+        let with_tool = |connections: &Connections| connections.with(&proc("tool")).count();
+        assert_eq!((with_tool(&connections), connections.of(1).collect::<BTreeSet<_>>()), (5, [1, 2].into()));
+        connections.forget_tools(&proc("tool").nspace);
+        assert_eq!(connections.0.len(), 1, "two jobs are connected still");
+        connections.forget(2);
+        assert_eq!(connections.0.len(), 0);
     }
 }

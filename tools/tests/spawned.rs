@@ -143,6 +143,34 @@ fn who_finalizes_without_having_disconnected_is_told_of() {
 }
 
 #[test]
+fn tools_and_jobs_that_are_connected_are_told_of_each_other() {
+    let (mut job, tool) = attached();
+    let client = tool.primary();
+    let heard = hear(&client, &[Status::ERR_INVALID_TERMINATION]);
+    let other = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(job.pid().as_raw()))]).unwrap();
+    let rank = example("rank");
+    // Who leaves is the job, and the tool.
+    for (words, stays) in [(&["bound", "finalizes"][..], true), (&["tied"], false)] {
+        let tool = if stays { &client } else { &other.primary() };
+        let own = tool.proc().nspace.to_string();
+        let words = [&["rank"], words, &[own.as_str()]].concat();
+        let nspace = client
+            .spawn(&[Info::new(keys::COSPAWN_APP, true)], &[app(rank.to_str().unwrap(), &words, 1)])
+            .wait()
+            .unwrap();
+        let both = [&tool.proc().nspace, &nspace].map(|nspace| Proc::new(nspace.clone(), Rank::WILDCARD));
+        tool.connect_to(&both, &[]).wait().unwrap();
+        if stays {
+            assert_eq!(affected(&heard.recv_timeout(PATIENCE).unwrap()), &Proc::new(nspace, Rank(0)));
+        }
+    }
+    other.finalize(&[]).unwrap();
+    assert_eq!(job.line(), "told of the tool: true");
+    job.write("\n");
+    assert_eq!(job.finish().code, Some(0));
+}
+
+#[test]
 fn who_ends_without_a_finalize_is_told_of() {
     let (mut job, tool) = attached();
     let client = tool.primary();

@@ -98,9 +98,15 @@ impl Running {
         }
     }
 
-    /// A tool is gone.
+    /// A tool is gone. Those that it is connected with hear of it.
     pub(super) fn tool_gone(&mut self, tool: &Proc, leave: Leave, pmix: &Pmix) {
-        pmix.tool_gone(tool);
+        let tied = self.jobs.tied_to(tool);
+        if !tied.is_empty() {
+            pmix.left_without_a_word(tool, tied);
+        }
+        if pmix.tool_gone(tool) {
+            self.jobs.forget_tools(&tool.nspace);
+        }
         self.allocations.process_ended(tool);
         self.spawns_for_nobody(tool);
         self.questions_of_nobody(tool);

@@ -193,7 +193,7 @@ impl Items {
         #[cfg(test)]
         self.steps.set(self.steps.get() + items.len());
         let is_found = |item: &Item| item.access.admits(&lookup.asker);
-        let exact = items.iter().position(|item| is_found(item) && Some(item.access.range) == lookup.range);
+        let exact = items.iter().position(|item| is_found(item) && item.access.range == lookup.range);
         exact.or_else(|| items.iter().position(is_found))
     }
 

@@ -10,7 +10,7 @@ use crate::data::{DataRange, Info, InfoList, Key, Proc, Status, Text, keys};
 pub struct Lookup {
     pub asker: Asker,
     /// Range that is searched first.
-    pub range: Option<DataRange>,
+    pub range: DataRange,
     /// Each key once, however often it is named. None for a text that no key can be.
     pub keys: Vec<Option<Key>>,
     /// Number of keys that must be there before it is answered.
@@ -38,7 +38,8 @@ impl Lookup {
             Some(0) => keys.len(),
             Some(count) => count.min(keys.len()),
         };
-        let lookup = Lookup { asker: Asker::read(asker, info), range: range_in(info)?, keys, enough };
+        let range = range_in(info)?.unwrap_or(DataRange::SESSION);
+        let lookup = Lookup { asker: Asker::read(asker, info), range, keys, enough };
         let patience = Patience(timeout.map(|seconds| Duration::from_secs(seconds as u64)));
         Ok((lookup, wait.map(|_| patience)))
     }

@@ -133,6 +133,9 @@ fn one_key_may_be_there_once_in_each_range() {
     assert_eq!(look(&a, DataRange::NAMESPACE), ["a's"]);
     assert_eq!(look(&b, DataRange::NAMESPACE), ["b's"]);
     assert_eq!(look(&a, DataRange::GLOBAL), ["all's"]);
+    // The session is meant where no range is named, whatever came first.
+    store.publish(&b, &data("k", "the session's")).unwrap();
+    assert_eq!(found(&store, &a, &["k"], &[]).unwrap(), ["the session's"]);
 }
 
 #[test]

@@ -315,7 +315,7 @@ const V5_0_9: Layout =
 const V5_0_10: Layout =
     Layout { namespace: Class { symbol: "pmix_namespace_t_class", size: 1904 }, namespace_module: 472 + 24, ..V5_0_9 };
 
-/// Releases 6.1, whose servers name the processes of a collecting fence. Never run here: measured elsewhere, but for the
+/// Releases 6.0 and 6.1, whose servers name the processes of a collecting fence. Never run here: measured elsewhere, but for the
 /// processes, which are taken to be those of 5.0.11.
 const V6_1: Layout = Layout {
     peer: Class { symbol: "pmix_peer_t_class", size: 1576 },
@@ -385,14 +385,30 @@ const V7_0_EARLY: Layout = Layout {
     ..V7_0
 };
 
-/// The layouts of the releases that are [`SERVED`].
-static LAYOUTS: [Layout; SERVED.len()] =
-    [V4_2, V5_0_7, V5_0_7, V5_0_7, V5_0_9, V5_0_9, V5_0_10, V5_0_10, V5_0_10, V6_1, V6_1, V6_1, V7_0_EARLY, V7_0];
+/// The layouts of the releases that are [`SERVED`], by their names.
+static LAYOUTS: [(&str, Layout); SERVED.len()] = [
+    ("4.2.2rc2", V4_2),
+    ("5.0.7a1", V5_0_7),
+    ("5.0.8a1", V5_0_7),
+    ("5.0.8", V5_0_7),
+    ("5.0.9a1", V5_0_9),
+    ("5.0.9", V5_0_9),
+    ("5.0.10", V5_0_10),
+    ("5.0.11rc1", V5_0_10),
+    ("5.0.11", V5_0_10),
+    ("6.0.0", V6_1),
+    ("6.1.0", V6_1),
+    ("6.1.1rc2", V6_1),
+    ("6.1.1", V6_1),
+    ("7.0.0a1", V7_0_EARLY),
+    ("7.0.0rc1", V7_0),
+];
 
 const _: () = {
     let mut at = 0;
     while at < LAYOUTS.len() {
-        assert!(LAYOUTS[at].component <= size_of::<Component>() && LAYOUTS[at].module <= size_of::<Module>());
+        let (_, layout) = &LAYOUTS[at];
+        assert!(layout.component <= size_of::<Component>() && layout.module <= size_of::<Module>());
         at += 1;
     }
 };
@@ -400,8 +416,8 @@ const _: () = {
 /// The layout of a release, if it is served: its whole name counts, up to what it says of the Standard. All others are
 /// declined.
 pub fn layout_of(version: &str) -> Option<&'static Layout> {
-    let name = version.split(" (").next().unwrap_or_default();
-    SERVED.iter().zip(&LAYOUTS).find(|(served, _)| **served == name).map(|(_, layout)| layout)
+    let name = version.split(" (").next()?.strip_prefix("OpenPMIx ")?;
+    LAYOUTS.iter().find(|(served, _)| *served == name).map(|(_, layout)| layout)
 }
 
 #[cfg(test)]
@@ -418,7 +434,11 @@ mod tests {
         let globals = |release: &str| layout_of(&format!("OpenPMIx {release} (x)")).map(|layout| layout.globals);
         let of_5 = ["5.0.8a1", "5.0.8", "5.0.9a1", "5.0.9", "5.0.10", "5.0.11rc1", "5.0.11"].map(globals);
         assert_eq!(of_5, [3064, 3064, 3080, 3080, 3080, 3080, 3080].map(Some));
-        assert_eq!(["6.1.0", "6.1.1rc2", "6.1.1", "7.0.0a1"].map(globals), [3088, 3088, 3088, 2560].map(Some));
+        assert_eq!(
+            ["6.0.0", "6.1.0", "6.1.1rc2", "6.1.1", "7.0.0a1"].map(globals),
+            [3088, 3088, 3088, 3088, 2560].map(Some)
+        );
+        assert!(LAYOUTS.iter().map(|(name, _)| format!("OpenPMIx {name}")).eq(SERVED));
         for other in
             ["", "OpenPMIx 4.2.2", "OpenPMIx 4.2.20rc2", "OpenPMIx 5.0.7 (x)", "OpenPMIx 7.0.0rc2 (x)", "4.2.2rc2"]
         {

@@ -47,7 +47,7 @@ pub const URI_VARIABLES: [&str; 2] = ["PMIX_SERVER_URI41", "PMIX_SERVER_URI3"];
 pub const VERSION: &str = "4.2.2";
 /// Releases whose servers the plug-in of this project serves (crate `instanton-gds`), as `PMIx_Get_version` begins there.
 /// Those of 5.0 call themselves one or the other way, by who has packed them.
-pub const SERVED: [&str; 14] = [
+pub const SERVED: [&str; 15] = [
     "OpenPMIx 4.2.2rc2",
     "OpenPMIx 5.0.7a1",
     "OpenPMIx 5.0.8a1",
@@ -57,6 +57,7 @@ pub const SERVED: [&str; 14] = [
     "OpenPMIx 5.0.10",
     "OpenPMIx 5.0.11rc1",
     "OpenPMIx 5.0.11",
+    "OpenPMIx 6.0.0",
     "OpenPMIx 6.1.0",
     "OpenPMIx 6.1.1rc2",
     "OpenPMIx 6.1.1",

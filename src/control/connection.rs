@@ -1,4 +1,5 @@
 //! One connection, seen from the server: bytes in, frames out, and a queue for what the peer does not take yet.
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +11,8 @@ use rkyv::util::AlignedVec;
 use super::frame::{self, BEFORE, FrameError, HEADER, Header, Kind, MAX_DESCRIPTORS, MAX_HANDSHAKE};
 use crate::account::{Account, Charge, Kind as Held};
 use crate::data::archive::Wire;
-use crate::sys::{queue, socket, strays};
+use crate::message::door::Making;
+use crate::sys::{later, queue, socket, strays};
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
 use crate::transport::output::{Flush, Full, Kept, Output, SENT_PER_TURN};
 use crate::transport::shares::Owner;
@@ -18,6 +20,12 @@ use crate::transport::turns::Place;
 
 /// Most descriptors that wait for a peer. Each of them is one of this process, which others need as well.
 pub const MAX_QUEUED_DESCRIPTORS: usize = 4 * MAX_DESCRIPTORS;
+
+/// Bytes on their way behind which long answers wait to be made: a peer that asks for many is given them as it reads.
+const MADE_AHEAD: usize = 16 << 20;
+
+/// Bytes that the frame of a long answer has beside its value, with some to spare: one that is made is to have room.
+const BESIDE: usize = 4 << 10;
 
 /// Bytes that one that waits is charged with: what the kernel keeps of it, and as its share of a scarce thing.
 const DESCRIPTOR: usize = 4 << 10;
@@ -88,6 +96,8 @@ pub struct Connection {
     account: Account,
     /// Frames on their way.
     output: Output<Bytes, With>,
+    /// Long answers that are made once more of the output is gone, with the numbers of their requests.
+    unmade: VecDeque<(u64, Making)>,
     queued_descriptors: usize,
 }
 
@@ -103,6 +113,7 @@ pub enum Incoming<'a> {
 impl Drop for Connection {
     fn drop(&mut self) {
         strays::close(&self.stream);
+        later::drop_sized(self.unmade.len() * Making::WAITING, std::mem::take(&mut self.unmade));
     }
 }
 
@@ -121,6 +132,7 @@ impl Connection {
             input: Input::default(),
             account: Account::unlimited(),
             output: Output::new(),
+            unmade: VecDeque::new(),
             queued_descriptors: 0,
         }
     }
@@ -213,6 +225,43 @@ impl Connection {
     pub fn push_shared(&mut self, bytes: Arc<AlignedVec>, cause: Option<Owner>) -> Result<(), PushError> {
         self.check_queue()?;
         self.queue(Bytes::Shared(bytes), Vec::new(), cause, false)
+    }
+
+    /// Keeps the place of a long answer. One that may wait has none yet while there is enough on its way, and is given
+    /// back.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn keep_long(&mut self, answer: &Making) -> Result<Option<Kept>, PushError> {
+        match answer.may_wait() {
+            true if !self.unmade.is_empty() => Ok(None),
+            true => self.keep_next(answer.bytes),
+            false => self.keep(answer.bytes).map(Some),
+        }
+    }
+
+    /// Keeps a place, unless there is enough on its way, or whose end makes room for it.
+    fn keep_next(&mut self, bytes: usize) -> Result<Option<Kept>, PushError> {
+        let is_empty = self.queued() == 0;
+        if !is_empty && self.queued() + bytes > MADE_AHEAD {
+            return Ok(None);
+        }
+        match self.keep(bytes + BESIDE) {
+            Err(PushError::Full(Full::OverLimit(_))) if !is_empty => Ok(None),
+            kept => kept.map(Some),
+        }
+    }
+
+    /// Has a long answer wait until the peer has taken more.
+    pub fn make_later(&mut self, number: u64, answer: Making) {
+        self.unmade.push_back((number, answer));
+    }
+
+    /// Returns the next long answer that has waited and is to be made now, with its place or the reason why it has none.
+    pub fn next_to_make(&mut self) -> Option<(u64, Making, Result<Kept, PushError>)> {
+        let bytes = self.unmade.front()?.1.bytes;
+        let kept = self.keep_next(bytes).transpose()?;
+        self.unmade.pop_front().map(|(number, answer)| (number, answer, kept))
     }
 
     /// Keeps the place of a frame of about so many bytes, which is still to be made.

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::account::Account;
+use crate::account::{Account, Charge, Kind};
 use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value};
 use crate::message::{DescriptorKind, Push, Reply, Request};
 use crate::wire::Form;
@@ -200,16 +200,39 @@ pub trait Callers {
 pub struct Making {
     /// Bytes that it has, more or less.
     pub bytes: usize,
+    /// True if it is made of what is kept anyway, and holds little before.
+    is_light: bool,
+    /// Charge for what a light one holds until it is made.
+    waits: Option<Charge>,
     make: Box<dyn FnOnce() -> Reply + Send>,
 }
 
 impl Making {
     /// Bytes of an answer from which on a thread makes and encodes it.
     pub const LONG: usize = 256 << 10;
+    /// Bytes that one is charged with that waits to be made: the question, with its names.
+    pub const WAITING: usize = 1 << 10;
 
-    /// An answer of so many bytes that `make` makes.
+    /// An answer of so many bytes that `make` makes, of what it holds.
     pub fn new(bytes: usize, make: impl FnOnce() -> Reply + Send + 'static) -> Self {
-        Making { bytes, make: Box::new(make) }
+        Making { bytes, is_light: false, waits: None, make: Box::new(make) }
+    }
+
+    /// An answer of so many bytes that `make` makes of what is kept anyway.
+    pub fn light(bytes: usize, make: impl FnOnce() -> Reply + Send + 'static) -> Self {
+        Making { is_light: true, ..Making::new(bytes, make) }
+    }
+
+    /// Lets a light answer wait for as long as its peer likes, at the cost of this account where that has room.
+    #[must_use]
+    pub fn let_wait(self, account: &Account) -> Self {
+        let waits = if self.is_light { account.charge(Kind::Output, Self::WAITING) } else { None };
+        Making { waits, ..self }
+    }
+
+    /// Returns whether it may wait.
+    pub fn may_wait(&self) -> bool {
+        self.waits.is_some()
     }
 
     /// Makes it.

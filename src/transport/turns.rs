@@ -94,10 +94,15 @@ impl Turns {
     /// it waits for its peer, when that reads.
     pub fn sends_at_once(&mut self, id: u64, queued: usize, waits: bool, place: &mut Place) -> bool {
         if queued > SENT_AT_ONCE && !waits {
-            place.may_send = true;
-            self.go_on(id, place);
+            self.send_later(id, place);
         }
         queued <= SENT_AT_ONCE
+    }
+
+    /// Has a connection send what is queued in its next turn.
+    pub fn send_later(&mut self, id: u64, place: &mut Place) {
+        place.may_send = true;
+        self.go_on(id, place);
     }
 
     /// Has a connection send the rest in its next turn, where it has sent its turn's worth.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use instanton::client::Address;
-use instanton::data::{DataRange, Info, Nspace, Rank, Scope, Status, Text, Value};
+use instanton::data::{DataRange, Info, Key, Nspace, Rank, Scope, Status, Text, Value};
 use instanton::internal::control::frame::{self, Kind};
 use instanton::internal::control::handshake::{Hello, Welcome};
 use instanton::internal::message::{DescriptorKind, Forward, Have, Reply, Request};
@@ -294,15 +294,49 @@ fn who_does_not_read_is_cut() {
     let cluster = Cluster::new(1);
     let job = cluster.job("job", &[0, 0]);
     let (mut lazy, mut good) = (job.peer(0), job.peer(1));
-    assert_eq!(good.commit(Scope::GLOBAL, "big", vec![1u8; 16 << 20]), OK);
-    for _ in 0..12 {
+    // Short enough to be answered at once: longer answers wait until they are read.
+    const GETS: usize = 1000;
+    const BYTES: usize = 200 << 10;
+    for _ in 0..GETS {
         lazy.start_get(&job.proc(1), "big", &[]);
     }
+    assert_eq!(good.commit(Scope::GLOBAL, "big", vec![1u8; BYTES]), OK);
+    cluster.world.wait_for("lost job:0 PMIX_ERR_LOST_CONNECTION");
     assert_eq!(good.status(Request::Fence { procs: vec![job.proc(1)], info: vec![] }), OK);
     let mut rest = Vec::new();
     let _ = lazy.stream.read_to_end(&mut rest);
-    assert!(rest.len() < 12 * (16 << 20), "the connection ends before all is sent");
-    assert_eq!(cluster.world.count("lost job:0"), 1);
+    assert!(rest.len() < GETS * BYTES, "the connection ends before all is sent");
+}
+
+#[test]
+fn long_answers_wait_for_who_reads_late() {
+    const GETS: usize = 200;
+    const BYTES: usize = 1 << 20;
+    let cluster = frugal(16 << 20);
+    let job = cluster.job("job", &[0, 0]);
+    let (mut late, mut good) = (job.peer(0), job.peer(1));
+    assert_eq!(good.commit(Scope::GLOBAL, "big", vec![1u8; BYTES]), OK);
+    let numbers: Vec<u64> = (0..GETS).map(|_| late.start_get(&job.proc(1), "big", &[])).collect();
+    assert_eq!(good.status(Request::Fence { procs: vec![job.proc(1)], info: vec![] }), OK);
+    for number in numbers {
+        assert_eq!(late.got(number), Ok(Value::from(vec![1u8; BYTES])));
+    }
+}
+
+#[test]
+fn who_reads_no_long_answers_is_cut_when_its_account_is_full() {
+    let cluster = frugal(2 << 20);
+    let job = cluster.job("job", &[0, 0]);
+    let (mut lazy, mut good) = (job.peer(0), job.peer(1));
+    assert_eq!(good.commit(Scope::GLOBAL, "big", vec![1u8; 300 << 10]), OK);
+    // The process may make the server hold 1 MiB, and one that waits counts with 1 KiB.
+    for number in 1..2000 {
+        let get = Request::Get { proc: job.proc(1), key: Some(Key::new("big").unwrap()), info: Vec::new() };
+        // It may be cut already.
+        let _ = lazy.stream.write_all(&frame::encode(Kind::Request, number, 0, &get).unwrap());
+    }
+    cluster.world.wait_for("lost job:0 PMIX_ERR_LOST_CONNECTION");
+    assert_eq!(good.status(Request::Fence { procs: vec![job.proc(1)], info: vec![] }), OK);
 }
 
 #[test]

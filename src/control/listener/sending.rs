@@ -17,7 +17,10 @@ use crate::message::door::{Callers, Left, Making};
 use crate::message::{Push, Reply};
 use crate::sys::later;
 use crate::sys::stopwatch::Stopwatch;
-use crate::transport::output::{Flush, Full, watch_for_room};
+use crate::transport::output::{Flush, Full, Kept, watch_for_room};
+
+/// News that there is no room for an answer.
+const REFUSAL: Reply = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
 
 impl Listener {
     pub(super) fn push<T: Wire>(
@@ -33,8 +36,7 @@ impl Listener {
         let pushed = match connection.push(kind, number, descriptors, body) {
             // An answer that its process has no room for becomes the news of that.
             Err(PushError::Full(Full::OverLimit(_))) if kind == Kind::Reply => {
-                let refusal = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
-                connection.push(kind, number, Vec::new(), &refusal)
+                connection.push(kind, number, Vec::new(), &REFUSAL)
             }
             other => other,
         };
@@ -68,18 +70,44 @@ impl Listener {
         }
     }
 
-    /// Has a thread make a long answer and encode it, which keeps its place among the others. Where there is none, that is
-    /// done here.
+    /// Has a long answer made when the peer has taken most of what was sent before. Where there is no thread for that, it
+    /// is made here.
     pub(super) fn make(&mut self, id: u64, number: u64, answer: Making, callers: &mut dyn Callers) {
         if !self.worker.is_there(&self.registry) {
             return self.push::<Reply>(id, Kind::Reply, number, Vec::new(), &answer.make(), callers);
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let kept = match connection.keep(answer.bytes) {
-            Ok(kept) => kept,
-            Err(PushError::Full(Full::OverLimit(_))) => return self.refuse_answer(id, number, callers),
-            Err(e) => return self.cut(id, &e.into(), callers),
-        };
+        match connection.keep_long(&answer) {
+            Ok(Some(kept)) => self.begin_to_make(id, number, answer, kept),
+            Ok(None) => connection.make_later(number, answer),
+            Err(PushError::Full(Full::OverLimit(_))) => self.refuse_answer(id, number, callers),
+            Err(e) => self.cut(id, &e.into(), callers),
+        }
+    }
+
+    /// Has the long answers made that have waited, as far as the peer has taken what came before.
+    fn make_next(&mut self, id: u64, callers: &mut dyn Callers) {
+        while let Some(connection) = self.connections.get_mut(&id)
+            && let Some((number, answer, kept)) = connection.next_to_make()
+        {
+            let refused = match kept {
+                Ok(kept) => {
+                    self.begin_to_make(id, number, answer, kept);
+                    continue;
+                }
+                Err(PushError::Full(Full::OverLimit(_))) => connection.push(Kind::Reply, number, Vec::new(), &REFUSAL),
+                Err(e) => Err(e),
+            };
+            match refused {
+                // It goes in a turn of its own: many may be refused one after another.
+                Ok(()) => self.turns.send_later(id, &mut connection.place),
+                Err(e) => self.cut(id, &e.into(), callers),
+            }
+        }
+    }
+
+    /// Has a thread make a long answer and encode it, which has its place among the others.
+    fn begin_to_make(&mut self, id: u64, number: u64, answer: Making, kept: Kept) {
         self.worker.run(move || {
             let begin = Stopwatch::begin();
             // The connection may be gone.
@@ -103,8 +131,7 @@ impl Listener {
         };
         let filled = match filled {
             Err(PushError::Full(Full::OverLimit(_))) => {
-                let refusal = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
-                let frame = frame::encode(Kind::Reply, number, 0, &refusal).map_err(PushError::from);
+                let frame = frame::encode(Kind::Reply, number, 0, &REFUSAL).map_err(PushError::from);
                 frame.and_then(|frame| connection.fill_kept(&kept, Bytes::Own(frame)))
             }
             filled => filled,
@@ -117,8 +144,7 @@ impl Listener {
 
     /// An answer that its process has no room for becomes the news of that.
     fn refuse_answer(&mut self, id: u64, number: u64, callers: &mut dyn Callers) {
-        let refusal = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
-        self.push::<Reply>(id, Kind::Reply, number, Vec::new(), &refusal, callers);
+        self.push::<Reply>(id, Kind::Reply, number, Vec::new(), &REFUSAL, callers);
     }
 
     /// Sends little at once, and much in turns.
@@ -154,7 +180,8 @@ impl Listener {
         }
         let at = (&mut connection.stream, Token(self.tokens + id as usize));
         if let Err(e) = watch_for_room(flushed, &mut connection.wants_write, &self.registry, at) {
-            self.cut(id, &e.into(), callers);
+            return self.cut(id, &e.into(), callers);
         }
+        self.make_next(id, callers);
     }
 }

@@ -506,6 +506,39 @@ fn a_long_answer_is_made_by_a_thread_and_keeps_its_place() {
 }
 
 #[test]
+fn long_answers_are_made_as_the_peer_takes_those_before() {
+    const ANSWERS: u64 = 100;
+    let account = Account::of_job("job", 10 << 20);
+    let mut visit = Visit::new(&account);
+    let reply = |number: u64| Reply::Value(crate::data::Value::from(vec![number as u8; 1 << 20]));
+    for number in 0..ANSWERS {
+        let answer = Making::light(1 << 20, move || reply(number)).let_wait(&account);
+        visit.door.send(1, Outgoing::Made { number, answer }, &mut Nobody);
+    }
+    // More than a peer may leave unread, and than its account has room for. The welcome comes first.
+    let heard = visit.hear(ANSWERS as usize + 1);
+    assert!(heard.into_iter().eq((0..ANSWERS).map(|number| (number, reply(number)))));
+    assert_eq!(account.used(), 0);
+}
+
+#[test]
+fn long_answers_that_wait_in_vain_are_refused_one_after_another() {
+    const ANSWERS: u64 = 5000;
+    let account = Account::of_job("job", 40 << 20);
+    let mut visit = Visit::new(&account);
+    // It is sent in turns: what comes behind it waits.
+    let before = Reply::Value(crate::data::Value::from(vec![0u8; 200 << 10]));
+    visit.door.send(1, Outgoing::Reply { number: 0, reply: before.clone(), descriptors: Vec::new() }, &mut Nobody);
+    for number in 1..=ANSWERS {
+        let answer = Making::light(50 << 20, || panic!("it has no room")).let_wait(&account);
+        visit.door.send(1, Outgoing::Made { number, answer }, &mut Nobody);
+    }
+    let refusals = (1..=ANSWERS).map(|number| (number, Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
+    assert!(visit.hear(ANSWERS as usize + 2).into_iter().eq(std::iter::once((0, before)).chain(refusals)));
+    assert_eq!(account.used(), 0);
+}
+
+#[test]
 fn what_is_made_for_a_peer_that_is_gone_leaves_nothing() {
     let account = Account::of_job("job", 8 << 20);
     let (mut visit, mut notes) = (Visit::new(&account), Notes::default());

@@ -236,6 +236,7 @@ impl Ctx {
     pub fn answer_made(&mut self, caller: Caller, answer: Making) {
         if let Some(entry) = self.peers.get_mut(&caller.peer) {
             entry.requests.close(caller.number);
+            let answer = answer.let_wait(entry.requests.account());
             self.send(caller.peer, Outgoing::Made { number: caller.number, answer });
         }
     }

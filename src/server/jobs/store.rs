@@ -301,8 +301,11 @@ impl JobStore {
             rank => rank,
         };
         let bytes = if rank.is_process() { self.writer.value_bytes(rank, key, directives.scope) } else { 0 };
-        let (reader, key, directives) = (self.writer.reader_for_thread(), key.clone(), directives.clone());
+        // Until it is made, it keeps neither the job nor what is of no matter at this level.
+        let reader = Arc::downgrade(&self.writer.reader_for_thread());
+        let (key, directives) = (key.clone(), Directives { host: None, rest: Vec::new(), ..directives.clone() });
         let read = move || {
+            let Some(reader) = reader.upgrade() else { return Reply::Done(Status::ERR_NOT_FOUND) };
             let question = Question::new(rank, &key).with(&directives).asked_by(asker);
             // Each time, the value was replaced and its memory written again while it was copied.
             let mut found = (0..MOST_READS).map(|_| reader.get(&question));
@@ -313,7 +316,7 @@ impl JobStore {
                 None => Reply::Done(Status::ERR_OUT_OF_RESOURCE),
             }
         };
-        (bytes >= Making::LONG).then(|| Making::new(bytes, read))
+        (bytes >= Making::LONG).then(|| Making::light(bytes, read))
     }
 
     /// Returns whether a rank has posted more than one answer brings.

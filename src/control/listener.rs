@@ -42,6 +42,8 @@ const ACCEPTED_PER_TURN: usize = 16;
 const MEETING: Duration = Duration::from_micros(2);
 /// Most requests of that kind in a turn.
 const MEETINGS_PER_TURN: usize = 64;
+/// Most others in a turn: an answer to each is sent behind it, which takes longer than many a request.
+const REQUESTS_PER_TURN: usize = 32;
 
 /// The door: listening sockets and connections.
 pub struct Listener {
@@ -294,10 +296,10 @@ impl Listener {
     fn dispatch_requests(&mut self, id: u64, callers: &mut dyn Callers) -> Result<bool, Breach> {
         let peer = self.peer_id(id);
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(true) };
-        let (owner, mut meetings, mut spent) = (connection.place.owner, 0, Duration::ZERO);
+        let (owner, mut meetings, mut requests, mut spent) = (connection.place.owner, 0, 0, Duration::ZERO);
         // No message to the server's side changes a connection: that has its turn later.
         let is_done = loop {
-            if spent >= TURN || meetings >= MEETINGS_PER_TURN {
+            if spent >= TURN || meetings >= MEETINGS_PER_TURN || requests >= REQUESTS_PER_TURN {
                 break false;
             }
             let (header, body) = match connection.next_frame(MAX_BODY)? {
@@ -329,6 +331,7 @@ impl Listener {
                         self.worker.run(move || Some(Done::Decoded(decode(id, header, detached))));
                         break true;
                     }
+                    requests += 1;
                     let begin = Stopwatch::begin();
                     let request = frame::request_in(header.kind, body)?;
                     self.turns.asked.count(&request);

@@ -1,5 +1,6 @@
 //! Other processes, as the kernel knows them.
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
@@ -20,6 +21,14 @@ use super::exec_stop;
 pub fn thread_time() -> Duration {
     // It fails for nobody who asks for itself.
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Returns the time that this thread has been ready so far, and had no processor; `None` where the kernel does not say.
+pub fn thread_wait() -> Option<Duration> {
+    let mut text = [0; 64];
+    let read = File::open("/proc/thread-self/schedstat").ok()?.read(&mut text).ok()?;
+    let waited = str::from_utf8(&text[..read]).ok()?.split(' ').nth(1)?;
+    waited.parse().ok().map(Duration::from_nanos)
 }
 
 /// A descriptor that becomes readable when the process at the other end of `socket` ends: the very process that
@@ -177,7 +186,7 @@ fn replace_arguments(name: &str) -> io::Result<()> {
     let mut text = vec![0; end.saturating_sub(begin) as usize];
     let shown = name.len().min(text.len().saturating_sub(1));
     text[..shown].copy_from_slice(&name.as_bytes()[..shown]);
-    std::fs::File::options().write(true).open("/proc/self/mem")?.write_all_at(&text, begin)
+    File::options().write(true).open("/proc/self/mem")?.write_all_at(&text, begin)
 }
 
 /// Gives the calling thread, and no other, the rights of a user for good, where it does not act with these anyway.
@@ -225,6 +234,17 @@ mod tests {
             thread_time()
         });
         assert!(times.is_sorted_by(|earlier, later| earlier < later), "{times:?}");
+    }
+
+    #[test]
+    fn the_wait_of_a_thread_for_processors_is_known_and_never_less() {
+        let waits = [(); 10].map(|()| {
+            std::thread::yield_now();
+            thread_wait()
+        });
+        // A kernel without accounts of delays says nothing.
+        let is_known = std::path::Path::new("/proc/thread-self/schedstat").exists();
+        assert!(waits.is_sorted() && waits.iter().all(|waited| waited.is_some() == is_known), "{waits:?}");
     }
 
     #[test]

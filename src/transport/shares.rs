@@ -3,7 +3,9 @@
 //! A turn of a connection is short, and turns go round. That alone would leave one that always has something to ask
 //! with most of the time. So the time that a process takes is counted over two short windows. A process that has taken
 //! much, and more than twice as much as anybody else, is *held* for four times as long as its last turns took, provided
-//! that others are served meanwhile: they keep four fifths of the time. Who is alone is never held.
+//! that others are served meanwhile: they keep four fifths of the time. Who is alone is never held. A hold is no shorter
+//! for time in which the control thread has waited for a processor, as it does on a machine that has more to do than it
+//! can: others were not served then either.
 //!
 //! A few arrivals at fences count little, whoever they end the fence for: the last of many does the work of all. All
 //! else counts with the [processor time](crate::sys::stopwatch) that it takes, that of its answer included.
@@ -22,6 +24,7 @@ use instanton_layout::sync::{AtomicBool, Ordering};
 use crate::data::Proc;
 use crate::message::Request;
 use crate::message::numbers::NumberMap;
+use crate::sys::process;
 
 /// Length of a window.
 const WINDOW: Duration = Duration::from_millis(8);
@@ -110,10 +113,28 @@ struct Table {
     last: Owner,
     /// Number of all turns.
     turns: u64,
-    /// Processes that are held, and until when.
-    held: Vec<(Instant, Owner)>,
+    held: Vec<Hold>,
+    /// Tells for how long the control thread has waited for processors so far, where that is known.
+    waited: fn() -> Option<Duration>,
     /// Connections of each door whose holds are over.
     released: BTreeMap<u8, VecDeque<u64>>,
+}
+
+/// Hold of a process.
+#[derive(Debug)]
+struct Hold {
+    owner: Owner,
+    until: Instant,
+    /// Time that the control thread had waited for processors when that was looked at last.
+    waited: Option<Duration>,
+}
+
+impl Hold {
+    /// Makes it longer by the time that the control thread has waited for processors meanwhile.
+    fn lengthen(&mut self, waited: Option<Duration>) {
+        let before = std::mem::replace(&mut self.waited, waited);
+        self.until += waited.zip(before).map_or(Duration::ZERO, |(waited, before)| waited.saturating_sub(before));
+    }
 }
 
 /// Requests of one turn.
@@ -156,6 +177,7 @@ impl Shares {
             last: STRANGERS,
             turns: 0,
             held: Vec::new(),
+            waited: process::thread_wait,
             released: BTreeMap::new(),
         };
         Shares(Arc::new(Common { table: Mutex::new(table), has_held: AtomicBool::new(false) }))
@@ -287,16 +309,21 @@ impl Table {
         self.turns -= share.turns;
         share.proc.take().into_iter().for_each(|proc| _ = self.numbers.remove(&proc));
         self.shares.remove(&owner);
-        self.held.retain(|(_, held)| *held != owner);
+        self.held.retain(|hold| hold.owner != owner);
     }
 
     fn next_release(&self) -> Option<Instant> {
-        self.held.iter().map(|(until, _)| *until).min()
+        self.held.iter().map(|hold| hold.until).min()
     }
 
     fn release(&mut self, now: Instant, door: u8) -> VecDeque<u64> {
-        while let Some(over) = self.held.iter().position(|(until, _)| *until <= now) {
-            let (_, owner) = self.held.swap_remove(over);
+        let is_over = |hold: &Hold| hold.until <= now;
+        if self.held.iter().any(is_over) {
+            let waited = (self.waited)();
+            self.held.iter_mut().filter(|hold| is_over(hold)).for_each(|hold| hold.lengthen(waited));
+        }
+        while let Some(over) = self.held.iter().position(is_over) {
+            let Hold { owner, .. } = self.held.swap_remove(over);
             let Some(share) = self.shares.get_mut(&owner) else { continue };
             share.is_held = false;
             for (door, connection) in std::mem::take(&mut share.waiting) {
@@ -336,9 +363,9 @@ impl Table {
         }
         let used = share.used_by(window);
         if share.is_held {
-            // The consequences of a turn are counted behind it.
-            let hold = self.held.iter_mut().find(|(_, held)| *held == owner);
-            return hold.into_iter().for_each(|(until, _)| *until += OTHERS * time);
+            // The consequences of a turn are counted behind it, and others are not served while they are worked at.
+            let hold = self.held.iter_mut().find(|hold| hold.owner == owner);
+            return hold.into_iter().for_each(|hold| hold.until += (OTHERS + 1) * time);
         }
         if used <= FREE || !share.are_others_served {
             return;
@@ -347,7 +374,7 @@ impl Table {
         if used <= 2 * most.max().unwrap_or_default() {
             return;
         }
-        self.held.push((now + OTHERS * time, owner));
+        self.held.push(Hold { owner, until: now + OTHERS * time, waited: (self.waited)() });
         if let Some(share) = self.shares.get_mut(&owner) {
             share.is_held = true;
         }
@@ -356,6 +383,11 @@ impl Table {
 
 #[cfg(test)]
 impl Shares {
+    /// Has the control thread wait for processors as this says.
+    pub fn wait_as(&self, waited: fn() -> Option<Duration>) {
+        self.with(|table| table.waited = waited);
+    }
+
     /// Returns the time that is not in a window yet.
     pub fn unsettled(&self, owner: Owner) -> Duration {
         self.with(|table| table.shares[&owner].unsettled)
@@ -385,6 +417,7 @@ mod tests {
         fn new() -> Self {
             let now = Instant::now();
             let shares = Shares::new(now);
+            shares.wait_as(|| None);
             let owners = [0, 1].map(|rank| shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(rank))));
             Bench { shares, now, owners }
         }
@@ -441,7 +474,23 @@ mod tests {
         }
         let until = bench.shares.next_release().unwrap();
         bench.spend(0, MS);
-        assert_eq!(bench.shares.next_release(), Some(until + OTHERS * MS));
+        assert_eq!(bench.shares.next_release(), Some(until + (OTHERS + 1) * MS));
+    }
+
+    #[test]
+    fn a_hold_is_longer_by_the_time_that_the_thread_has_waited_for_a_processor() {
+        thread_local!(static WAITED: std::cell::Cell<Duration> = const { std::cell::Cell::new(Duration::ZERO) });
+        let mut bench = Bench::new();
+        bench.shares.wait_as(|| Some(WAITED.get()));
+        while bench.turn(0, MS) {
+            bench.turn(1, MS / 50);
+        }
+        bench.shares.wait(bench.owners[0], 0, 7);
+        let until = bench.shares.next_release().unwrap();
+        WAITED.set(3 * MS);
+        assert_eq!(bench.shares.release(until, 0), VecDeque::new());
+        assert_eq!(bench.shares.next_release(), Some(until + 3 * MS));
+        assert_eq!(bench.shares.release(until + 3 * MS, 0), VecDeque::from([7]), "it has waited no more");
     }
 
     #[test]

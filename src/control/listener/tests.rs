@@ -198,6 +198,20 @@ fn requests_have_turns_and_keep_their_order_behind_a_long_one() {
 }
 
 #[test]
+fn a_turn_has_so_many_requests_as_are_answered_soon() {
+    let mut visit = Visit::new(&Account::unlimited());
+    let mut notes = Notes::default();
+    let commit = |number| frame::encode(Kind::Request, number, 0, &Request::Commit { entries: Vec::new() }).unwrap();
+    let frames: Vec<u8> = (0..4 * REQUESTS_PER_TURN as u64).flat_map(|number| commit(number).to_vec()).collect();
+    visit.peer.write_all(&frames).unwrap();
+    visit.door.ready(1, READY, &mut notes);
+    // Where processors are slow, it ends earlier.
+    assert!((1..=REQUESTS_PER_TURN).contains(&notes.asked.len()));
+    visit.turn(&mut notes);
+    assert_eq!(notes.asked.len(), 4 * REQUESTS_PER_TURN);
+}
+
+#[test]
 fn what_comes_behind_a_short_commit_that_takes_long_waits_for_its_end() {
     let mut visit = Visit::new(&Account::unlimited());
     let mut notes = Notes { long: Some(2), ..Notes::default() };

@@ -111,6 +111,10 @@ pub mod internal {
         pub use crate::stock::parsers::{is_ack, is_conversation, is_request};
     }
     pub mod sys {
+        #[cfg(feature = "server")]
+        pub mod later {
+            pub use crate::sys::later::keep_none_that_is_large;
+        }
         #[cfg(feature = "peers")]
         pub use crate::sys::signals;
         #[cfg(feature = "client")]

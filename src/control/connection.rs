@@ -240,7 +240,7 @@ impl Connection {
         }
     }
 
-    /// Keeps a place, unless there is enough on its way, or whose end makes room for it.
+    /// Keeps a place for so many bytes. There is none while enough is on its way, or while the end of that makes room.
     fn keep_next(&mut self, bytes: usize) -> Result<Option<Kept>, PushError> {
         let is_empty = self.queued() == 0;
         if !is_empty && self.queued() + bytes > MADE_AHEAD {

@@ -11,6 +11,22 @@ use crate::trace;
 /// Bytes of a thing from which on it is large.
 pub const LARGE: usize = 1 << 20;
 
+/// Bytes of a piece of memory from which on this process gives it back when it is freed, if it
+/// [keeps none](keep_none_that_is_large).
+const MAPPED: i32 = 256 << 10;
+
+/// Has large memory of this process go back to the system when it is freed, for as long as the process lives.
+///
+/// The GNU allocator learns from a piece of megabytes that was freed to keep the next ones, in an area for each thread. A
+/// launcher moves such pieces between threads, and would keep several times what it holds at a time.
+pub fn keep_none_that_is_large() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it sets a number of the allocator, which takes its own lock for that.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED);
+    }
+}
+
 /// Things that wait for the thread.
 struct Waiting {
     things: Vec<Box<dyn Send>>,

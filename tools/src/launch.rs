@@ -30,6 +30,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, anyhow};
+use instanton::internal::sys::later::keep_none_that_is_large;
 
 use crate::args::{Launch, PlacementArgs};
 use crate::event::Event;
@@ -52,6 +53,7 @@ pub fn run(arguments: Launch) -> Result<u8> {
     signals::give_back()?;
     // Not the guardian's name: a kill by name would end both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
+    keep_none_that_is_large();
     // A command that places ranks on its parts waits for them.
     let placement = &arguments.run.placement;
     let topology =

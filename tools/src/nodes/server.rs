@@ -14,6 +14,7 @@ use instanton::data::{
     App, Channels, DataRange, Info, LOAD, Load, Nspace, Proc, Query, Rank, Status, Text, WAITING, WaitReport,
 };
 use instanton::internal::sys::birth;
+use instanton::internal::sys::later::keep_none_that_is_large;
 use instanton::server::{
     Accepted, Answer, Completion, Credential, Host, Infos, Operation, Published, Server, ServerConfig, ToolSupport,
 };
@@ -49,6 +50,7 @@ pub struct NodeOptions {
 /// Serves a node until the launcher is gone.
 pub fn run(options: NodeOptions) -> Result<u8> {
     nix::sys::prctl::set_name(c"inst-node")?;
+    keep_none_that_is_large();
     let deaf: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
     deaf.thread_block().context("cannot block signals")?;
     let socket = UnixStream::from(birth::inherited(options.link).context("the launcher does not answer")?);

@@ -3,12 +3,19 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use common::{Ended, Job, ends, example, numbers, run};
-use instanton::data::{App, Info, Nspace, Proc, Query, Rank, Scope, Status, Text, Value, keys};
+use instanton::client::{Chain, Handler, Notice};
+use instanton::data::{App, Info, InfoList, Nspace, Proc, Query, Rank, Scope, Status, Text, Value, keys};
 use instanton::tool::Tool;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+/// Nobody who is to hear of something waits for so long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn on(nodes: u32, ranks: u32, words: &[&str]) -> Ended {
     let (nodes, ranks) = (nodes.to_string(), ranks.to_string());
@@ -173,6 +180,35 @@ fn others_hear_of_a_node_that_goes_down_and_go_on() {
     assert_eq!((ended.code, told.len(), ended.stdout.lines().count()), (Some(0), 1, 2), "{ended:?}");
     assert!(told.iter().all(|line| line.starts_with("down: ") && line.ends_with("-n1")), "{ended:?}");
     assert!(ended.stderr.contains("the others go on"), "{ended:?}");
+}
+
+#[test]
+fn tools_of_a_node_that_goes_down_are_gone() {
+    let program = example("rank");
+    let words = ["--nodes", "2", "--enable-recovery", "-n", "2", program.to_str().unwrap(), "outlive"];
+    let mut job = Job::start(words, Stdio::null());
+    let lines: Vec<Vec<Pid>> = (0..2).map(|_| numbers(&job.line())).collect();
+    let node = nodes_of(lines[0][1])[0];
+    let attach = |server: Pid| Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(server.as_raw()))]).unwrap();
+    let (stays, goes) = (attach(job.pid()), attach(node));
+    let (heard, gone) = channel();
+    let handler: Handler = Arc::new(move |notice: Notice, chain: Chain| {
+        let affected = notice.info.find(keys::EVENT_AFFECTED_PROC).and_then(|info| info.value.as_proc().cloned());
+        let _ = heard.send(affected);
+        chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    });
+    let codes = [Status::ERR_INVALID_TERMINATION];
+    stays.primary().register_event_handler(&codes, &[], handler).wait().unwrap();
+    let both = [&stays, &goes].map(|tool| tool.primary().proc().clone());
+    let (met, meets) = channel();
+    goes.primary().connect_to(&both, &[]).then(move |result| met.send(result.is_ok()).unwrap()).unwrap();
+    stays.primary().connect_to(&both, &[]).wait().unwrap();
+    assert!(meets.recv().unwrap());
+    kill(node, Signal::SIGKILL).unwrap();
+    assert_eq!(gone.recv_timeout(PATIENCE).unwrap(), Some(both[1].clone()));
+    let _ = goes.finalize(&[]);
+    stays.finalize(&[]).unwrap();
+    assert_eq!(job.finish().code, Some(0));
 }
 
 #[test]

@@ -34,6 +34,12 @@ impl Census {
         Some(tools.iter().map(|(rank, node)| (Proc::new(nspace.clone(), Rank(*rank)), *node as usize)).collect())
     }
 
+    /// The tools on a node.
+    pub fn tools_on(&self, node: usize) -> Vec<Proc> {
+        let all = self.tools.keys().filter_map(|nspace| self.tools_of(nspace)).flatten();
+        all.filter(|(_, other)| *other == node).map(|(tool, _)| tool).collect()
+    }
+
     /// A job is over.
     pub fn forget(&mut self, nspace: &Nspace) {
         self.placement.remove(nspace);
@@ -147,6 +153,7 @@ mod tests {
         assert_eq!(census.nodes_of(&[proc(last)]), Some([2].into()));
         assert_eq!(census.nodes_of(&[proc(Rank(1))]), None);
         assert_eq!(census.tools_of(&tool), Some(vec![(proc(Rank(0)), 1), (proc(last), 2)]));
+        assert_eq!((census.tools_on(2), census.tools_on(0)), (vec![proc(last)], vec![]));
         census.has_ended(&proc(last));
         assert!(!census.is_left(&proc(last)) && census.is_left(&proc(Rank(0))));
         assert_eq!(census.deserted(&[proc(Rank::WILDCARD)]), [(2, vec![proc(last)])].into());

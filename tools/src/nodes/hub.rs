@@ -354,13 +354,19 @@ impl Hub {
         lock(&self.state).census.has_lost()
     }
 
-    /// Nobody waits for this node any more.
+    /// Nobody waits for this node any more, and its tools are gone.
     pub fn lose(&self, node: usize) {
-        if !self.is_over() {
-            self.with(|State { census, meetings, .. }| {
-                census.lose(node);
-                meetings.count(census)
-            });
+        if self.is_over() {
+            return;
+        }
+        self.with(|State { census, meetings, .. }| {
+            census.lose(node);
+            meetings.count(census)
+        });
+        let tools = lock(&self.state).census.tools_on(node);
+        for tool in tools {
+            self.inner.client_lost(&tool, Status::ERR_LOST_CONNECTION);
+            self.tool_gone(&tool);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Readers of named segments, which are not sealed: their owner is trusted.
 use std::path::Path;
+use std::time::Duration;
 
 use super::remote::{OpenError, PATIENCE, RemoteReader, Source, Way};
 use crate::store::named::{Mapped, NameError, Owner};
@@ -12,7 +13,15 @@ impl RemoteReader {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_trusting_owner(address: &str) -> Result<Self, OpenError> {
-        let (reader, source) = Source::open_with(address, PATIENCE, |_| true, true)?;
+        Self::open_trusting_owner_within(address, PATIENCE)
+    }
+
+    /// The same, where the writer has that much time for each answer, from the first one on.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_trusting_owner_within(address: &str, patience: Duration) -> Result<Self, OpenError> {
+        let (reader, source) = Source::open_with(address, patience, |_| true, true)?;
         Ok(Self { reader, source })
     }
 

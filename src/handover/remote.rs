@@ -18,6 +18,8 @@ use crate::sys::socket::{self, Door};
 
 /// Time that a writer has for an answer, unless its reader says otherwise.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest time that is waited: more is no instant any more.
+const LONGEST: Duration = Duration::from_secs(1 << 31);
 /// Times that a look-up is repeated because its record was being replaced.
 const REPEATS: usize = 8;
 /// Time between two looks whether the writer is still there.
@@ -126,12 +128,20 @@ const NO_TRUST: Trust = false;
 const NO_TRUST: Trust = Trust;
 
 impl RemoteReader {
-    /// Opens an address ([`Listener::address`](super::Listener::address)).
+    /// Opens an address ([`Listener::address`](super::Listener::address)). The writer has 30 s for each answer.
     ///
     /// # Errors
     /// [`OpenError`] says what there is instead of a store.
     pub fn open(address: &str) -> Result<Self, OpenError> {
-        let (reader, source) = Source::open(address, PATIENCE, |_| true)?;
+        Self::open_within(address, PATIENCE)
+    }
+
+    /// The same, where the writer has that much time for each answer, from the first one on.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_within(address: &str, patience: Duration) -> Result<Self, OpenError> {
+        let (reader, source) = Source::open(address, patience, |_| true)?;
         Ok(Self { reader, source })
     }
 
@@ -270,7 +280,7 @@ impl Source {
         trust: Trust,
     ) -> Result<Opened, OpenError> {
         let (name, token) = message::parse(address).ok_or(OpenError::Address)?;
-        let until = Some(Instant::now() + patience);
+        let until = Some(Instant::now() + patience.min(LONGEST));
         let stream = socket::connect(&Door::Abstract(name), until).map_err(LinkError::Lost)?;
         let user = socket::peer(&stream).map_err(LinkError::Lost)?.uid;
         if !is_trusted(user) {
@@ -377,7 +387,7 @@ fn exchange(stream: &UnixStream, request: &[u8], patience: Duration) -> io::Resu
     if socket::send(stream, request, &[])? != request.len() {
         return Err(io::ErrorKind::WriteZero.into());
     }
-    let until = Instant::now() + patience;
+    let until = Instant::now() + patience.min(LONGEST);
     let (mut answer, mut filled, mut descriptors) = ([0; ANSWER], 0, Vec::new());
     while filled < ANSWER {
         match socket::receive(stream, &mut answer[filled..], &mut descriptors) {

@@ -46,6 +46,8 @@ fn a_reader_keeps_up_with_its_writer() {
     post(&mut writer, "large", vec![7u8; 3 << 20]);
     let nspace = writer.nspace().clone();
     writer.replace_info(JobInfo::from_infos(&nspace, 2, &[Info::new("site", "new")], "here").unwrap()).unwrap();
+    // No time is too long.
+    reader.set_patience(Duration::MAX);
     let looking = thread::spawn(move || {
         let large = Question::new(Rank(0), "large");
         assert!(matches!(reader.reader().get(&large), Err(Miss::Unmapped(_))));
@@ -140,4 +142,12 @@ fn a_reader_that_gets_no_page_copies() {
     let reader = serve(&mut listener, &mut writer, thread::spawn(move || RemoteReader::open(&address).unwrap()));
     assert!(reader.pin().is_err());
     assert_eq!(reader.get(&Question::new(Rank(0), "card")).unwrap(), Value::from(1u32));
+}
+
+#[test]
+fn who_opens_waits_no_longer_than_it_says() {
+    let listener = Listener::open().unwrap();
+    // Nobody serves.
+    let opened = RemoteReader::open_within(listener.address(), Duration::from_millis(20));
+    assert!(matches!(opened, Err(OpenError::Link(LinkError::Lost(e))) if e.kind() == std::io::ErrorKind::TimedOut));
 }

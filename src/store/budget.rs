@@ -114,7 +114,7 @@ pub(super) enum Share {
     Kept,
 }
 
-/// The limits of a job.
+/// The limits of a job: by [`default`](Self::default) no budget, and 4 MiB for each reader.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Shared memory, of this job and of all others with the same budget.

@@ -30,7 +30,8 @@ const VERSION: u16 = 3;
 pub struct Sender {
     /// The server's name, for people.
     pub server: Proc,
-    /// Random number that tells it from another one of that name.
+    /// Number that tells it from every other server of the job, whatever their names: what comes from one of the same
+    /// number counts as its own, and is left out. A random one will do.
     pub identity: u64,
 }
 

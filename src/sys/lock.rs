@@ -8,14 +8,30 @@
 //! Whoever asks takes no lock and needs no right to write. Nobody who may only read the file can make it look locked,
 //! because the lock takes a descriptor that is open for writing.
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd};
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
+use super::fork::ForkMark;
+
 /// A lock on a file for as long as this lives, or the process.
-pub(crate) struct Lock(#[expect(dead_code, reason = "it is held, and never looked at")] MmapRaw);
+pub(crate) struct Lock {
+    kept: ManuallyDrop<MmapRaw>,
+    /// Says in a forked child that something else may lie where the mapping was.
+    mark: Option<ForkMark>,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if !self.mark.as_ref().is_some_and(ForkMark::is_inherited) {
+            // SAFETY: it is not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.kept) }
+        }
+    }
+}
 
 impl Lock {
     /// Locks a file that was opened for writing, once, by the caller, who closes it then. `None` where it is locked.
@@ -28,7 +44,7 @@ impl Lock {
         // Nobody looks at its memory, so the file may be empty.
         let kept = MmapOptions::new().len(1).map_raw_read_only(file.as_raw_fd())?;
         kept.advise(Advice::DontFork)?;
-        Ok(Some(Self(kept)))
+        Ok(Some(Self { kept: ManuallyDrop::new(kept), mark: ForkMark::new().ok() }))
     }
 }
 

@@ -22,6 +22,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::ftruncate;
 
+use super::fork::ForkMark;
 use super::headroom;
 
 /// Space is asked for in steps of this size, so that a limit is met between two of them and not in the middle of one.
@@ -100,10 +101,15 @@ pub(crate) struct Mapping {
     writable: bool,
     /// True of a segment that this process has made.
     is_own: bool,
+    /// Says in a forked child, which has not inherited it, that something else may lie there by now.
+    mark: Option<ForkMark>,
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.mark.as_ref().is_some_and(ForkMark::is_inherited) {
+            return;
+        }
         // SAFETY: it is not used after this.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
         // Whoever lets go of its own memory last is not held up by that. A client has others' mappings gone at once.
@@ -125,7 +131,7 @@ impl Mapping {
         // - its length was allocated and sealed, or its owner is trusted not to shorten it, so that no access faults
         // - all access in this process goes through words
         let words = unsafe { RawWords::new(base, raw.len() / 8) };
-        Self { raw: ManuallyDrop::new(raw), words, writable, is_own: false }
+        Self { raw: ManuallyDrop::new(raw), words, writable, is_own: false, mark: ForkMark::new().ok() }
     }
 
     /// Marks it as that of a segment which this process has made.

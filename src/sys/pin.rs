@@ -36,7 +36,7 @@ pub enum PinError {
     /// This reader has no page to say so on.
     #[error("this reader has no page for guards")]
     NoPage,
-    /// Every slot of the page belongs to some thread.
+    /// Every slot of the page belongs to some thread, which has it until it ends once it has had a guard.
     #[error("all {} slots of the reader page are taken", page::SLOTS)]
     NoSlot,
     /// The process is a forked copy of the reader's, or its thread is about to end.

@@ -205,14 +205,17 @@ export! {
                 fail(Status::ERR_LOST_CONNECTION, format_args!("there is no address in {VARIABLE}"))
             })?,
         };
-        let open = if spec.trust_owner == 0 { RemoteReader::open } else { RemoteReader::open_trusting_owner };
-        let opened = open(&address).map_err(|error| match error {
+        let patience = (spec.patience_ms > 0).then(|| Duration::from_millis(spec.patience_ms.into()));
+        let opened = match (spec.trust_owner != 0, patience) {
+            (false, None) => RemoteReader::open(&address),
+            (false, Some(patience)) => RemoteReader::open_within(&address, patience),
+            (true, None) => RemoteReader::open_trusting_owner(&address),
+            (true, Some(patience)) => RemoteReader::open_trusting_owner_within(&address, patience),
+        };
+        let opened = opened.map_err(|error| match error {
             OpenError::Link(error) => link(error),
             error => bad(error),
         })?;
-        if spec.patience_ms > 0 {
-            opened.set_patience(Duration::from_millis(spec.patience_ms.into()));
-        }
         *view = Box::into_raw(Box::new(instanton_view_t::Opened(opened)));
         Ok(())
     }

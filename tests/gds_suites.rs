@@ -213,7 +213,7 @@ fn nodes_with_it_and_without_take_part_in_one_job() {
             assert_eq!(outcome.stdout, "direct modex of 4: right\n", "{library:?}");
         }
         // By the two ranks on the node that has segments; the others would have to ask.
-        let outcome = suite.on_nodes(suite.plugged(4, Ours, "pmix/collected"), &[TWO]).run();
+        let outcome = suite.on_nodes(suite.plugged(4, Ours, "pmix/collected"), &[TWO]).run().expect(0);
         assert_eq!(outcome.stdout.matches("of 4 collected: right").count(), 2, "{outcome:#?}");
     }
 }

@@ -56,29 +56,6 @@ impl ForkMark {
 mod tests {
     use super::*;
 
-    /// A child inherits no segment, so its own may lie where its parent's does.
-    #[test]
-    fn a_child_that_lets_go_of_its_parents_segment_keeps_its_own() {
-        use super::super::memory::segment;
-        let inherited = segment(b"parent", 1 << 20).unwrap().0;
-        let _alone = super::super::COPIES.write();
-        // SAFETY: the child calls nothing but this module, the allocator, which glibc has ready in a child, and _exit.
-        match unsafe { nix::unistd::fork() }.unwrap() {
-            nix::unistd::ForkResult::Child => {
-                let own: Vec<_> = (0..4).map(|_| segment(b"child", 1 << 20).unwrap().0).collect();
-                drop(inherited);
-                own.iter().for_each(|own| own.words_mut().store(0, 1, Ordering::Relaxed));
-                // SAFETY: ends the child at once, as it must.
-                unsafe { libc::_exit(0) }
-            }
-            nix::unistd::ForkResult::Parent { child } => {
-                let status = nix::sys::wait::waitpid(child, None).unwrap();
-                assert_eq!(status, nix::sys::wait::WaitStatus::Exited(child, 0));
-                assert_eq!(inherited.words().load(0), Ok(0));
-            }
-        }
-    }
-
     #[test]
     fn a_child_has_none_of_its_parents_marks_and_can_make_its_own() {
         let (first, second) = (ForkMark::new().unwrap(), ForkMark::new().unwrap());

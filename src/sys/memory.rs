@@ -456,3 +456,35 @@ fn allocate(fd: &impl AsFd, at: u64, step: u64) -> nix::Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, fork};
+
+    use super::*;
+
+    /// A child inherits no segment, so its own may lie where its parent's does.
+    #[test]
+    fn a_child_that_lets_go_of_its_parents_segment_keeps_its_own() {
+        const LEN: u64 = 4096;
+        let inherited = segment(b"parent", LEN).unwrap().0;
+        let _alone = super::super::COPIES.write();
+        // SAFETY: the child calls nothing but this module, the allocator, which glibc has ready in a child, and _exit.
+        match unsafe { fork() }.unwrap() {
+            ForkResult::Child => {
+                let place = inherited.raw.as_mut_ptr();
+                let mut own: Vec<_> = (0..256).map(|_| segment(b"child", LEN).unwrap().0).collect();
+                own.retain(|own| own.raw.as_mut_ptr() == place);
+                drop(inherited);
+                own.iter().for_each(|own| own.words_mut().store(0, 1, Ordering::Relaxed));
+                // SAFETY: ends the child at once, as it must.
+                unsafe { libc::_exit(if own.len() == 1 { 0 } else { 2 }) }
+            }
+            ForkResult::Parent { child } => {
+                assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));
+                assert_eq!(inherited.words().load(0), Ok(0));
+            }
+        }
+    }
+}

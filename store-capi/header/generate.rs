@@ -130,6 +130,11 @@ pub fn pages() -> Vec<(String, String)> {
         write!(text, ".SH SYNOPSIS\n.nf\n.B #include <instanton_store.h>\n.sp\n{prototype};\n.fi\n").unwrap();
         write!(text, ".SH DESCRIPTION\n{}\n", what.join("\n")).unwrap();
         write!(text, ".SH THREADS\n{}\n", thread.join("\n").replace("Thread: ", "")).unwrap();
+        if head.starts_with("int ") {
+            text += ".SH RETURN VALUE\n.B INSTANTON_SUCCESS\n(0), or a negative status, for which\n";
+            text += ".BR instanton_store_message (3)\nhas the words.\n";
+        }
+        text += ".SH SEE ALSO\n.BR instanton_store (7)\n";
         (format!("{name}.3"), text)
     };
     section("functions").iter().map(page).collect()

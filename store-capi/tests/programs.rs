@@ -29,8 +29,14 @@ fn library() -> PathBuf {
 }
 
 fn compile(name: &str, flags: &[&str]) -> PathBuf {
+    compile_of("tests/c", name, flags)
+}
+
+/// Compiles a program of a folder.
+fn compile_of(folder: &str, name: &str, flags: &[&str]) -> PathBuf {
     let (here, lib) = (Path::new(env!("CARGO_MANIFEST_DIR")), library());
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("store-{name}{}", flags.len()));
+    let place = folder.replace('/', "-");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("store-{place}-{name}{}", flags.len()));
     run(Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-pthread"])
         .args(flags)
@@ -38,7 +44,7 @@ fn compile(name: &str, flags: &[&str]) -> PathBuf {
         .arg(here.join("include"))
         .arg("-I")
         .arg(here.join("../capi/include"))
-        .arg(here.join(format!("tests/c/{name}.c")))
+        .arg(here.join(format!("{folder}/{name}.c")))
         .arg("-o")
         .arg(&program)
         .arg("-L")
@@ -77,4 +83,15 @@ fn what_a_killed_writer_has_left_is_read() {
 #[test]
 fn values_of_every_kind_are_put_as_c_has_them() {
     holds("types");
+}
+
+#[test]
+fn the_examples_of_the_manual_do_what_they_say() {
+    let said = run(&mut Command::new(compile_of("examples", "embed", &[]))).stdout;
+    let mut lines: Vec<_> = str::from_utf8(&said).unwrap().lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["rank 0 of 2 sees \"card of rank 1\"", "rank 1 of 2 sees \"card of rank 0\""]);
+    let reader = Command::new(compile_of("examples", "post_mortem", &[])).arg("/nowhere").output().unwrap();
+    assert_eq!(reader.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&reader.stderr), "/nowhere: there is no job at /nowhere\n");
 }

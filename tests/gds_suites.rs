@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use instanton::internal::stock::SERVED;
 use launch::kills::{Kill, RANKS};
-use launch::{Launch, Outcome, UP, dist, have, peer, skipped, target, traced_gets};
+use launch::{Launch, UP, dist, have, lines_of_prterun, peer, skipped, target, traced_gets};
 use nix::sys::signal::Signal;
 
 /// Suites with a release of the stock library that is served.
@@ -122,15 +122,6 @@ impl Suite {
 const ONE: &str = "INSTANTON_TEST_ONE_LACKS";
 const TWO: &str = "INSTANTON_TEST_TWO_LACKS";
 
-/// The lines of the output that mean something. The launcher ends what ranks log with a NUL, wherever that comes among
-/// their lines, and takes the size of a node from nowhere.
-fn lines(outcome: &Outcome) -> Vec<&str> {
-    let lines = outcome.stdout.lines().map(|line| line.trim_start_matches(['\0', ' ']));
-    let mut lines: Vec<_> = lines.filter(|line| !line.contains("get pmix.node.size")).collect();
-    lines.sort_unstable();
-    lines
-}
-
 /// Line of a stock rank about values that have been posted anew: without the plug-in the first ones, for ever.
 fn is_posted_anew(line: &str) -> bool {
     line.contains(": get s.text of ") || line.contains(": get c.new of ")
@@ -151,8 +142,8 @@ fn all_ranks_are_told_what_they_are_without_it() {
                 let run = |launch: Launch| launch.args(arguments).run().expect(0);
                 let without = run(suite.ranks(n, library, program));
                 let with = run(suite.plugged(n, library, program));
-                assert!(lines(&with).len() > 5, "{with:#?}");
-                let (mut with, mut without) = (lines(&with), lines(&without));
+                assert!(lines_of_prterun(&with).len() > 5, "{with:#?}");
+                let (mut with, mut without) = (lines_of_prterun(&with), lines_of_prterun(&without));
                 if suite.answers_stock_ranks() && library == Stock {
                     [&mut with, &mut without].into_iter().for_each(|lines| lines.retain(|line| !is_posted_anew(line)));
                 }
@@ -170,8 +161,8 @@ fn a_stock_rank_that_cannot_map_the_segments_is_told_by_its_own_library() {
                       00112233445566778899aabbccddeeff;'$PMIX_SERVER_URI41";
         let with = suite.plugged(2, Stock, "pmix/survey").env("INSTANTON_TEST_WORDS", nobody).run().expect(0);
         let without = suite.ranks(2, Stock, "pmix/survey").run().expect(0);
-        assert!(lines(&with).len() > 5, "{with:#?}");
-        assert_eq!(lines(&with), lines(&without));
+        assert!(lines_of_prterun(&with).len() > 5, "{with:#?}");
+        assert_eq!(lines_of_prterun(&with), lines_of_prterun(&without));
     }
 }
 
@@ -204,7 +195,7 @@ fn nodes_with_it_and_without_take_part_in_one_job() {
             let plugged = |program| suite.on_nodes(suite.plugged(4, library, program), &[TWO]);
             let without = suite.on_nodes(suite.ranks(4, library, "pmix/survey"), &[ONE, TWO]).run().expect(0);
             let with = plugged("pmix/survey").run().expect(0);
-            let [mut with, mut without] = [&with, &without].map(lines);
+            let [mut with, mut without] = [&with, &without].map(lines_of_prterun);
             assert!(with.len() > 5, "{with:#?}");
             // Stock servers before 7.0 keep the first of another node's values.
             [&mut with, &mut without].into_iter().for_each(|lines| lines.retain(|line| !is_posted_anew(line)));

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use launch::{Launch, Outcome, UP, dist, have, peer, skipped, target, traced_gets};
+use launch::{Launch, UP, dist, have, lines_of_prterun, peer, skipped, target, traced_gets};
 
 /// Releases of PMIx; the last is that of the wheel that is installed.
 const RELEASES: [&str; 4] = ["5.0.8", "5.0.9", "5.0.10", "5.0.11"];
@@ -82,15 +82,6 @@ impl Wheel {
     }
 }
 
-/// The lines of the output that mean something. The launcher ends what ranks log with a NUL, wherever that comes among
-/// their lines, and takes the size of a node from nowhere.
-fn lines(outcome: &Outcome) -> Vec<&str> {
-    let lines = outcome.stdout.lines().map(|line| line.trim_start_matches(['\0', ' ']));
-    let mut lines: Vec<_> = lines.filter(|line| !line.contains("get pmix.node.size")).collect();
-    lines.sort_unstable();
-    lines
-}
-
 #[test]
 fn all_ranks_are_told_what_they_are_without_it() {
     let programs: [(&str, &[&str], u32); 4] = [
@@ -106,8 +97,13 @@ fn all_ranks_are_told_what_they_are_without_it() {
                 let run = |launch: Launch| launch.args(arguments).run().expect(0);
                 let without = run(wheel.ranks(n, library, "", program));
                 let with = run(wheel.plugged(n, library, "", program));
-                assert!(lines(&with).len() > 5, "{with:#?}");
-                assert_eq!(lines(&with), lines(&without), "{program} on {library:?}, {}", wheel.release);
+                assert!(lines_of_prterun(&with).len() > 5, "{with:#?}");
+                assert_eq!(
+                    lines_of_prterun(&with),
+                    lines_of_prterun(&without),
+                    "{program} on {library:?}, {}",
+                    wheel.release
+                );
             }
         }
     }

@@ -109,8 +109,9 @@ unsafe impl Sync for Module {}
 // SAFETY: as above.
 unsafe impl Send for Module {}
 
-/// The host stores what a collecting fence has brought. Before 7.0 it is called with the namespace, the buffer, and the
-/// tracker of the fence; since then with the buffer and a name.
+/// The host stores what a collecting fence has brought. Up to 5.0 it is called with the namespace, the buffer, and the
+/// tracker of the fence; in 6.0 and 6.1 with the buffer and the tracker, so that the third is nothing; then with the
+/// buffer, a name and the tracker.
 pub type StoreModex = unsafe extern "C" fn(Object, Object, Object) -> c_int;
 
 /// Functions of 7.0: a client is told of a job, a key is looked up, a key of a process is gone, and the host has more
@@ -315,8 +316,8 @@ const V5_0_9: Layout =
 const V5_0_10: Layout =
     Layout { namespace: Class { symbol: "pmix_namespace_t_class", size: 1904 }, namespace_module: 472 + 24, ..V5_0_9 };
 
-/// Releases 6.0 and 6.1, whose servers name the processes of a collecting fence. Never run here: measured elsewhere, but for the
-/// processes, which are taken to be those of 5.0.11.
+/// Releases 6.0 and 6.1, whose servers name the processes of a collecting fence. Never run here: measured elsewhere, but
+/// for the processes, which are taken to be those of 5.0.11.
 const V6_1: Layout = Layout {
     peer: Class { symbol: "pmix_peer_t_class", size: 1576 },
     globals: 3088,

@@ -1,41 +1,38 @@
 /* A library that looks like a release which the plug-in serves, or nearly so: 4.2.2, 5.0.7 with LATER, 5.0.9 with
- * USERS, 5.0.11 with FEWER, 6.1.0 with NAMES, 7.0.0a1 with EARLY, 7.0.0rc1 with LATEST. Sizes and places are those that it expects, unless a macro says otherwise; `ask` calls its query from here,
- * `run` goes through what a server does, `begin`, `exchange` and `end` through fences of a job. */
+ * USERS, 5.0.11 with FEWER, 6.1.0 with NAMES, 7.0.0a1 with EARLY, 7.0.0rc1 with LATEST. Sizes and places are those that
+ * it expects, unless a macro says otherwise; `ask` calls its query from here, `run` goes through what a server does, `begin`, `exchange` and `end` through fences of a job. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(LATEST)
+#if defined(LATEST) || defined(EARLY)
+#ifdef LATEST
 #define RELEASE "OpenPMIx 7.0.0rc1 (PMIx Standard: 4.1, Stable ABI: 0.0, Provisional ABI: 0.0)"
-enum { CLASS_AT = 0, ENTRY = 104, KEY_AT = 88, BUFFER = 120, BASE_AT = 80, USED_AT = 112, NAMESPACE = 1400,
-       NAME_AT = 88, MODULE_AT = 488 + 24, PEER = 1120, OF_NAMESPACE = 72, OF_RANK = 88, RANK_INFO = 504,
-       RANK_AT = 96, ALL = 2584, SELF_AT = 8, OWN_PEER = 336, FUNCTIONS = 23, INTERFACE = 2, PARTICIPANTS = 504 };
-#elif defined(EARLY)
+enum { RANK_INFO = 504, ALL = 2584, FUNCTIONS = 23, INTERFACE = 2 };
+#else
 #define RELEASE "OpenPMIx 7.0.0a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
+enum { RANK_INFO = 336, ALL = 2560, FUNCTIONS = 18, INTERFACE = 1 };
+#endif
 enum { CLASS_AT = 0, ENTRY = 104, KEY_AT = 88, BUFFER = 120, BASE_AT = 80, USED_AT = 112, NAMESPACE = 1400,
-       NAME_AT = 88, MODULE_AT = 488 + 24, PEER = 1120, OF_NAMESPACE = 72, OF_RANK = 88, RANK_INFO = 336,
-       RANK_AT = 96, ALL = 2560, SELF_AT = 8, OWN_PEER = 336, FUNCTIONS = 18, INTERFACE = 1, PARTICIPANTS = 504 };
-#elif defined(NAMES)
-#define RELEASE "OpenPMIx 6.1.0 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
-enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1904,
-       NAME_AT = 144, MODULE_AT = 472 + 24, PEER = 1576, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 208,
-       RANK_AT = 152, ALL = 3088, SELF_AT = 8, OWN_PEER = 336, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
-#elif defined(FEWER)
-#define RELEASE "OpenPMIx 5.0.11 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
-enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1904,
-       NAME_AT = 144, MODULE_AT = 472 + 24, PEER = 1560, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 208,
-       RANK_AT = 152, ALL = 3080, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
+       NAME_AT = 88, MODULE_AT = 488 + 24, PEER = 1120, OF_NAMESPACE = 72, OF_RANK = 88, RANK_AT = 96, SELF_AT = 8,
+       OWN_PEER = 336, PARTICIPANTS = 504 };
+#elif defined(LATER) || defined(USERS) || defined(FEWER) || defined(NAMES)
+#if defined(LATER)
+#define RELEASE "OpenPMIx 5.0.7a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
+enum { NAMESPACE = 1912, MODULE_AT = 480 + 24, PEER = 1560, RANK_INFO = 192, ALL = 3064, SELF_AT = 4, OWN_PEER = 328 };
 #elif defined(USERS)
 #define RELEASE "OpenPMIx 5.0.9a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
-enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1912,
-       NAME_AT = 144, MODULE_AT = 480 + 24, PEER = 1560, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 208,
-       RANK_AT = 152, ALL = 3080, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
-#elif defined(LATER)
-#define RELEASE "OpenPMIx 5.0.7a1 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
-enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAMESPACE = 1912,
-       NAME_AT = 144, MODULE_AT = 480 + 24, PEER = 1560, OF_NAMESPACE = 120, OF_RANK = 128, RANK_INFO = 192,
-       RANK_AT = 152, ALL = 3064, SELF_AT = 4, OWN_PEER = 328, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
+enum { NAMESPACE = 1912, MODULE_AT = 480 + 24, PEER = 1560, RANK_INFO = 208, ALL = 3080, SELF_AT = 4, OWN_PEER = 328 };
+#elif defined(FEWER)
+#define RELEASE "OpenPMIx 5.0.11 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
+enum { NAMESPACE = 1904, MODULE_AT = 472 + 24, PEER = 1560, RANK_INFO = 208, ALL = 3080, SELF_AT = 4, OWN_PEER = 328 };
+#else
+#define RELEASE "OpenPMIx 6.1.0 (PMIx Standard: 5.1, Stable ABI: 5.0, Provisional ABI: 5.0)"
+enum { NAMESPACE = 1904, MODULE_AT = 472 + 24, PEER = 1576, RANK_INFO = 208, ALL = 3088, SELF_AT = 8, OWN_PEER = 336 };
+#endif
+enum { CLASS_AT = 40, ENTRY = 160, KEY_AT = 144, BUFFER = 168, BASE_AT = 128, USED_AT = 160, NAME_AT = 144,
+       OF_NAMESPACE = 120, OF_RANK = 128, RANK_AT = 152, FUNCTIONS = 17, INTERFACE = 1, PARTICIPANTS = 560 };
 #else
 #define OLDEST
 #define RELEASE "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)"

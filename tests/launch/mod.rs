@@ -120,6 +120,15 @@ pub fn traced_gets(folder: &Path, rank: u32) -> (Vec<String>, bool) {
     (calls[..end].iter().map(|line| (*line).to_owned()).collect(), opened)
 }
 
+/// The lines of an output of `prterun` that mean something. The launcher ends what ranks log with a NUL, wherever that
+/// comes among their lines, and takes the size of a node from nowhere.
+pub fn lines_of_prterun(outcome: &Outcome) -> Vec<&str> {
+    let lines = outcome.stdout.lines().map(|line| line.trim_start_matches(['\0', ' ']));
+    let mut lines: Vec<_> = lines.filter(|line| !line.contains("get pmix.node.size")).collect();
+    lines.sort_unstable();
+    lines
+}
+
 /// A launch in preparation: `instanton run` or `mpirun` with these arguments.
 pub struct Launch {
     launcher: PathBuf,

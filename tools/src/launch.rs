@@ -10,6 +10,7 @@ mod ending;
 mod ends;
 pub mod explain;
 mod failures;
+mod groups;
 mod hang;
 mod hanging;
 mod pace;

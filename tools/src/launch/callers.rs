@@ -22,8 +22,8 @@ use nix::unistd::Pid;
 
 use super::caller::Caller;
 use super::explain;
+use super::groups::signal;
 use super::plan::{self, Plan};
-use super::requests::signal;
 use super::running::{Running, forward};
 use super::stage::{GRACE, LINGER, READING, ROUND, Stage};
 use super::start::Starter;

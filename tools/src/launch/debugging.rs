@@ -7,7 +7,7 @@ use instanton::data::{Info, Proc, keys};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::requests::signal;
+use super::groups::signal;
 use super::running::Running;
 use crate::debugger::daemons::PATIENCE;
 use crate::debugger::{stops, table};

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::debugging::ENDING as ENDS_RANKS;
-use super::requests::signal;
+use super::groups::signal;
 use super::running::Running;
 use super::stage::{GRACE, READING, ROUND, Stage};
 use crate::family;

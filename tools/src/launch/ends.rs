@@ -5,7 +5,7 @@ use instanton::internal::sys::process::take_child;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::requests::signal;
+use super::groups::signal;
 use super::running::Running;
 use super::stage::Stage;
 use crate::event::Event;

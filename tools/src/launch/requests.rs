@@ -3,9 +3,10 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use instanton::data::{Proc, Status};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use super::groups::signal;
 use super::running::Running;
 use super::stage::GRACE;
 use crate::control;
@@ -65,13 +66,5 @@ impl Running {
         if !pids.is_empty() {
             self.condemned.push_back(Condemned { at: Instant::now() + GRACE, pids, origin });
         }
-    }
-}
-
-/// Sends a signal to the process groups of ranks that are not reaped yet: like a terminal, and like mpirun.
-pub(super) fn signal(ranks: &[Pid], signal: Signal) {
-    for pid in ranks {
-        // An error means that nobody is left in the group.
-        let _ = killpg(*pid, signal);
     }
 }

@@ -1,7 +1,7 @@
 //! A run: its jobs, and the loop that acts on what happens to them and decides when and how it all ends.
 //!
-//! Either all of a job starts, or what was started of it is [ended](super::ending) again. A job that [fails](super::failures) ends with
-//! those that are tied to it.
+//! Either all of a job starts, or what was started of it is [ended](super::ending) again. A job that
+//! [fails](super::failures) ends with those that are tied to it.
 //!
 //! A run goes through its [stages](super::stage) with all its [jobs](crate::jobs) together; it lasts as long as any of them.
 //!
@@ -21,9 +21,9 @@ use nix::unistd::Pid;
 
 use super::caller::Caller;
 use super::explain;
+use super::groups::signal;
 use super::hang::Hang;
 use super::pace::{Pace, Rests};
-use super::requests::signal;
 use super::stage::{LINGER, READING, Stage};
 use super::start::Starter;
 use crate::allocation::Allocations;

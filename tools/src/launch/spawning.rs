@@ -7,7 +7,7 @@ use instanton::internal::sys::{exec_stop, process};
 use instanton::launch::programs;
 use nix::sys::signal::Signal;
 
-use super::requests::signal;
+use super::groups::signal;
 use super::running::Running;
 use super::stage::Stage;
 use super::{explain, placing};

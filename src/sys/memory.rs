@@ -474,12 +474,19 @@ mod tests {
         match unsafe { fork() }.unwrap() {
             ForkResult::Child => {
                 let place = inherited.raw.as_mut_ptr();
-                let mut own: Vec<_> = (0..256).map(|_| segment(b"child", LEN).unwrap().0).collect();
-                own.retain(|own| own.raw.as_mut_ptr() == place);
+                // SAFETY: a mapping of its own, at a place where this process has none.
+                let own = unsafe {
+                    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+                    libc::mmap(place.cast(), LEN as usize, access, kind | libc::MAP_FIXED_NOREPLACE, -1, 0)
+                };
                 drop(inherited);
-                own.iter().for_each(|own| own.words_mut().store(0, 1, Ordering::Relaxed));
-                // SAFETY: ends the child at once, as it must.
-                unsafe { libc::_exit(if own.len() == 1 { 0 } else { 2 }) }
+                // SAFETY: the mapping, as long as this process has kept it; then it ends at once, as it must.
+                unsafe {
+                    if own == place.cast() {
+                        own.cast::<u64>().write_volatile(1);
+                    }
+                    libc::_exit(if own == place.cast() { 0 } else { 2 })
+                }
             }
             ForkResult::Parent { child } => {
                 assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));

@@ -200,6 +200,7 @@ mod tests {
     #[test]
     fn a_process_that_takes_much_at_one_door_is_held_at_all_of_them() {
         let shares = Shares::new(Instant::now());
+        shares.wait_as(|| None);
         let [mut native, mut stock] = [0, 1].map(|door| Turns::new(door, &shares));
         let [much, little] = [0, 1].map(|rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank)));
         let place = |turns: &Turns, proc| Place { owner: turns.shares.join(proc), ..Place::default() };

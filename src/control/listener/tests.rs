@@ -437,6 +437,7 @@ fn who_has_raised_an_event_pays_for_what_others_are_sent() {
 #[test]
 fn a_process_that_dies_while_it_is_held_and_has_much_to_read_is_gone_after_its_hold() {
     let mut visit = Visit::new(&Account::unlimited());
+    visit.door.turns.shares.wait_as(|| None);
     let mut notes = Notes::default();
     let owner = visit.door.connections[&visit.connection].place.owner;
     let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(2)));

@@ -137,19 +137,19 @@ impl PublishedData {
         Ok(Answer::Later)
     }
 
-    /// Takes back what `publisher` has published under `keys`, or all of it without keys
-    /// ([`Host::unpublish`](super::Host::unpublish)), in one range: the default is `RANGE_SESSION`, as for what is
-    /// published. A key that is not there is no error.
+    /// Takes back what `publisher` has published ([`Host::unpublish`](super::Host::unpublish)): `keys` of one range,
+    /// `RANGE_SESSION` unless `info` names another, as for what is published; without keys all of it, or all of a range
+    /// that is named. A key that is not there is no error.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a range that is none; `ERR_NOT_SUPPORTED` for an attribute that is required and unknown.
     pub fn unpublish(&self, publisher: &Proc, keys: &[Text], info: &[Info]) -> Result<(), Status> {
         access::check(info)?;
-        let range = access::range_in(info)?.unwrap_or(DataRange::SESSION);
+        let range = access::range_in(info)?.or((!keys.is_empty()).then_some(DataRange::SESSION));
         // A text that no key can be names nothing.
         let named: Vec<Key> = keys.iter().filter_map(|key| Key::new(key.as_bytes()).ok()).collect();
         let named = (!keys.is_empty()).then_some(&named[..]);
-        self.lock().items.remove(publisher, named, |item| item.access.range == range);
+        self.lock().items.remove(publisher, named, |item| range.is_none_or(|range| item.access.range == range));
         Ok(())
     }
 

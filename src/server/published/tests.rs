@@ -82,11 +82,16 @@ fn nobody_else_takes_it_back() {
     store.unpublish(&a, &k, &[]).unwrap();
     assert_eq!(found(&store, &b, &["k"], &[]), Err(Status::ERR_NOT_FOUND));
     store.publish(&a, &with_range(DataRange::GLOBAL, data("n", "4"))).unwrap();
-    store.unpublish(&a, &[], &[]).unwrap();
+    store.unpublish(&a, &[Text::new("n").unwrap()], &[]).unwrap();
+    assert!(found(&store, &b, &["n"], &[]).is_ok(), "a key is one of the session's range, if nobody says another");
+    store.unpublish(&a, &[], &with_range(DataRange::SESSION, vec![])).unwrap();
     assert_eq!(found(&store, &b, &["l", "m"], &[]), Err(Status::ERR_NOT_FOUND));
-    assert!(found(&store, &b, &["n"], &[]).is_ok(), "the default is the range of the session alone");
-    store.unpublish(&a, &[], &with_range(DataRange::GLOBAL, vec![])).unwrap();
-    assert_eq!(store.lock().items.bytes(), 0);
+    assert!(found(&store, &b, &["n"], &[]).is_ok(), "a range that is named is the only one");
+    store.publish(&a, &data("k", "1")).unwrap();
+    store.unpublish(&b, &[], &[]).unwrap();
+    assert!(found(&store, &b, &["n", "k"], &[]).is_ok(), "others have published nothing");
+    store.unpublish(&a, &[], &[]).unwrap();
+    assert_eq!(store.lock().items.bytes(), 0, "all that it published, whatever the range");
 }
 
 #[test]

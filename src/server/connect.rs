@@ -97,9 +97,10 @@ impl Connections {
             Ok(signature) => signature,
             Err(bad) => return bad.refuse(cx, caller, proc),
         };
-        if let Some(over) = signature.namespaces().find(|nspace| jobs.get(nspace).is_none() && jobs.is_over(nspace)) {
-            trace!("{proc} names processes of {over}, which is over");
-            return cx.answer_status(caller, Err(Status::EVENT_JOB_END));
+        let end_of = |nspace: &Nspace| jobs.get(nspace).is_none().then(|| jobs.status_of_end(nspace))?;
+        if let Some(end) = signature.namespaces().find_map(end_of) {
+            trace!("{proc} names processes of a namespace that is over");
+            return cx.answer_status(caller, Err(end));
         }
         let disconnects = *signature.operation() == Operation::Disconnect;
         if disconnects && !self.are_connected(&signature) {
@@ -175,22 +176,26 @@ mod tests {
     #[test]
     fn nobody_connects_with_a_job_that_is_over() {
         let (mut test, mut jobs) = (testing::ctx(NoHost), Jobs::default());
-        let (own, other) = (proc("own", 0), proc("other", 0));
+        let [own, other, tool] = ["own", "other", "tool"].map(|nspace| proc(nspace, 0));
         let mut connections = Connections::default();
         let mut collectives = Collectives::default();
         let peer = test.connect(&own);
-        let mut connect = |jobs: &mut Jobs| {
+        let mut connect = |jobs: &mut Jobs, other: &Proc| {
             let (caller, procs) = (test.request(peer), [own.clone(), other.clone()]);
             let named = (&procs[..], &[][..]);
             connections.arrive(&mut test.cx, jobs, &mut collectives, caller, &own, Operation::Connect, named);
             test.replies().into_iter().map(|(_, reply)| reply).collect::<Vec<_>>()
         };
-        [&own, &other].iter().for_each(|of| jobs.add(&of.nspace, 1, &[Rank(0)]));
-        assert_eq!(connect(&mut jobs), []);
+        [&own, &other, &tool].iter().for_each(|of| jobs.add(&of.nspace, 1, &[Rank(0)]));
+        assert_eq!(connect(&mut jobs, &other), []);
         jobs.remove(&mut testing::ctx(NoHost).cx, &other.nspace);
-        assert_eq!(connect(&mut jobs), [Reply::Done(Status::EVENT_JOB_END)]);
+        assert_eq!(connect(&mut jobs, &other), [Reply::Done(Status::EVENT_JOB_END)]);
         jobs.add(&other.nspace, 1, &[Rank(0)]);
-        assert_eq!(connect(&mut jobs), []);
+        assert_eq!(connect(&mut jobs, &other), []);
+        jobs.get_mut(&tool.nspace).unwrap().of_tools = true;
+        jobs.remove(&mut testing::ctx(NoHost).cx, &tool.nspace);
+        let gone = Reply::Done(Status::ERR_PARTIAL_SUCCESS);
+        assert_eq!(connect(&mut jobs, &tool), [gone], "as for who waits for a tool as it goes");
     }
 
     #[test]

@@ -339,7 +339,7 @@ fn greet(client: &Client) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Waits for a tool that is killed. The last rank comes to a fence with it only then, and says whether that fails.
+/// Waits for a tool that is killed. The last rank comes to a fence with it only then, and would connect with it once more.
 fn forsaken(client: &Client) -> Result<(), Box<dyn Error>> {
     let both = with_visitor(client)?;
     let (group, other) = (instanton::data::Nspace::new("g")?, instanton::data::Nspace::new("h")?);
@@ -365,8 +365,8 @@ fn forsaken(client: &Client) -> Result<(), Box<dyn Error>> {
         say(&ends.recv()?)?;
     }
     if is_late {
-        let is_over = client.fence(&both, &[]).wait().is_err();
-        say(&format!("later: {}", if is_over { "over" } else { "met" }))?;
+        say(&format!("later: {}", status(client.fence(&both, &[]).wait().err())))?;
+        say(&format!("connect later: {}", status(client.connect_to(&both, &[]).wait().err())))?;
     }
     client.finalize(&[])?;
     Ok(())

@@ -2,11 +2,14 @@
 //! processes of another one is told so.
 //!
 //! Jobs have numbers that count up, so those that are over are known by the last one. A tool is known as long as it is
-//! attached to a server of the run.
-use std::collections::BTreeSet;
+//! attached to a server of the run, and the last of those that are gone, whose names may be their own, are remembered.
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use instanton::data::{Nspace, Proc, Rank, Status};
+
+/// Namespaces of tools that are gone and not forgotten.
+const MAX_GONE: usize = 1024;
 
 /// The namespaces of a run.
 #[derive(Debug, Default)]
@@ -20,6 +23,8 @@ pub struct Names {
 struct Known {
     jobs: BTreeSet<Nspace>,
     tools: BTreeSet<Proc>,
+    /// Namespaces of tools that are gone, the last one at the end.
+    gone: VecDeque<Nspace>,
     /// The highest number that a job has had.
     last: u64,
 }
@@ -61,12 +66,19 @@ impl Names {
 
     /// A tool is let in by a server.
     pub fn admit(&self, tool: &Proc) {
-        self.lock().tools.insert(tool.clone());
+        let mut known = self.lock();
+        known.gone.retain(|gone| *gone != tool.nspace);
+        known.tools.insert(tool.clone());
     }
 
     /// A tool is gone.
     pub fn leave(&self, tool: &Proc) {
-        self.lock().tools.remove(tool);
+        let mut known = self.lock();
+        if known.tools.remove(tool) && !known.has_tool(&tool.nspace) {
+            known.gone.push_back(tool.nspace.clone());
+            let forgotten = known.gone.len().saturating_sub(MAX_GONE);
+            known.gone.drain(..forgotten);
+        }
     }
 
     /// Returns whether there is a tool of that namespace.
@@ -74,17 +86,22 @@ impl Names {
         self.lock().has_tool(nspace)
     }
 
-    /// Looks at the namespaces of processes that are to be connected.
+    /// Looks at the namespaces of processes that are to be met or connected with.
     ///
     /// # Errors
-    /// `EVENT_JOB_END` for a job that is over, `ERR_NOT_FOUND` for a name that nobody has.
+    /// `EVENT_JOB_END` for a job that is over, `ERR_PARTIAL_SUCCESS` for tools that are gone, as for whoever waits for one
+    /// as it goes, and `ERR_NOT_FOUND` for a name that nobody has.
     pub fn check(&self, procs: &[Proc]) -> Result<(), Status> {
         let known = self.lock();
         for Proc { nspace, .. } in procs {
             let is_known = known.jobs.contains(nspace) || known.has_tool(nspace);
             if !is_known {
                 let was_job = self.number(nspace).is_some_and(|number| (1..=known.last).contains(&number));
-                return Err(if was_job { Status::EVENT_JOB_END } else { Status::ERR_NOT_FOUND });
+                return Err(match known.gone.contains(nspace) {
+                    true => Status::ERR_PARTIAL_SUCCESS,
+                    false if was_job => Status::EVENT_JOB_END,
+                    false => Status::ERR_NOT_FOUND,
+                });
             }
         }
         Ok(())
@@ -113,7 +130,16 @@ mod tests {
         names.leave(&of(&tool, 0));
         assert_eq!((check(&[&tool]), names.has_tool(&tool)), (Ok(()), true));
         names.leave(&of(&tool, 1));
-        assert_eq!((check(&[&tool]), names.has_tool(&tool)), (Err(Status::ERR_NOT_FOUND), false));
+        assert_eq!((check(&[&tool]), names.has_tool(&tool)), (Err(Status::ERR_PARTIAL_SUCCESS), false));
+        names.admit(&of(&tool, 0));
+        assert_eq!(check(&[&tool]), Ok(()), "one that comes again");
+        names.leave(&of(&tool, 0));
+        for number in 0..MAX_GONE as u32 {
+            let other = of(&Nspace::new(format!("tool.{number}")).unwrap(), 0);
+            names.admit(&other);
+            names.leave(&other);
+        }
+        assert_eq!(check(&[&tool]), Err(Status::ERR_NOT_FOUND), "the last of them are remembered");
         assert_eq!([&first, &tool].map(|name| names.number(name)), [Some(1), None]);
     }
 }

@@ -103,11 +103,13 @@ impl Fences {
         let caller = request.waiter.caller;
         let signature = match collectives.signature(jobs, &request.proc, Operation::Fence, &request.procs) {
             Ok(signature) => signature,
-            Err(BadSignature::Unknown(over)) if jobs.is_over(&over) => {
-                trace!("{} would meet processes of {over}, which is over", request.proc);
-                return cx.answer_status(caller, Err(Status::EVENT_JOB_END));
+            Err(BadSignature::Unknown(nspace)) => {
+                let Some(end) = jobs.status_of_end(&nspace) else {
+                    return self.wait_for_job(cx, nspace, request, until);
+                };
+                trace!("{} would meet processes of {nspace}, which is over", request.proc);
+                return cx.answer_status(caller, Err(end));
             }
-            Err(BadSignature::Unknown(awaits)) => return self.wait_for_job(cx, awaits, request, until),
             Err(bad) => return bad.refuse(cx, caller, &request.proc),
         };
         let Request { waiter, proc, info, group, .. } = request;

@@ -57,7 +57,7 @@ impl DirectModex {
     /// namespace that is not registered here may be soon: that node was quicker. One that was, and is over, will not
     /// be.
     pub fn request(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: Proc, info: &[Info], done: Done<Vec<u8>>) {
-        if jobs.is_over(&proc.nspace) {
+        if jobs.status_of_end(&proc.nspace).is_some() {
             trace!("another node asks for what {proc} had posted in a job that is over");
             return cx.finish(done, Err(Status::ERR_NOT_FOUND));
         }

@@ -106,9 +106,11 @@ impl Jobs {
         self.known.values().filter_map(|job| job.store.as_ref()?.size()).map(|size| size as usize).sum()
     }
 
-    /// Returns whether a namespace was registered here and is no more.
-    pub fn is_over(&self, nspace: &Nspace) -> bool {
-        self.over.contains(nspace) || self.tools_over.contains(nspace)
+    /// Returns what those are told who would meet a namespace that was registered here and is no more: that a job is over,
+    /// and of tools what they hear who wait for one as it goes.
+    pub fn status_of_end(&self, nspace: &Nspace) -> Option<Status> {
+        let of_tools = || self.tools_over.contains(nspace).then_some(Status::ERR_PARTIAL_SUCCESS);
+        self.over.contains(nspace).then_some(Status::EVENT_JOB_END).or_else(of_tools)
     }
 
     /// Returns the entry of a namespace; a new one has a token of its own, and is published to `setup_fork`.

@@ -50,12 +50,19 @@ fn ask<T: 'static>(done: Completion<T>, shown: Arena, call: impl FnOnce(*mut c_v
     }
 }
 
+/// A status that a host answers with. One that says it has succeeded in the words of a return value has succeeded.
+fn said(status: c_int) -> Status {
+    match Status(status) {
+        Status::OPERATION_SUCCEEDED => Status::SUCCESS,
+        other => other,
+    }
+}
+
 /// Gives the host's answer to the request that waits for it.
 fn answer<T: 'static>(handle: *mut c_void, status: c_int, what: impl FnOnce() -> Result<T, Status>) {
     if let Some(waiting) = REQUESTS.take::<Waiting<T>>(handle) {
-        let status = Status(status);
-        let good = status == Status::SUCCESS || status == Status::OPERATION_SUCCEEDED;
-        waiting.done.complete(if good { what() } else { Err(status) });
+        let status = said(status);
+        waiting.done.complete(if status == Status::SUCCESS { what() } else { Err(status) });
     }
 }
 
@@ -109,7 +116,7 @@ unsafe extern "C" fn info_done(
     if let Some(waiting) = REQUESTS.take::<Waiting<Infos>>(handle) {
         // Attributes come with bad news as well.
         // SAFETY: the host's attributes, the contract with C.
-        waiting.done.complete(unsafe { many(info, n) }.map(|info| (Status(status), info)));
+        waiting.done.complete(unsafe { many(info, n) }.map(|info| (said(status), info)));
     }
     release_later(release, release_data);
 }
@@ -118,7 +125,7 @@ unsafe extern "C" fn lookup_done(status: c_int, data: *mut pmix_pdata_t, n: usiz
     if let Some(waiting) = REQUESTS.take::<Waiting<Published>>(handle) {
         // Some of the data may be missing, which the status says.
         // SAFETY: the host's data, the contract with C.
-        waiting.done.complete(unsafe { many(data, n) }.map(|data| (Status(status), data)));
+        waiting.done.complete(unsafe { many(data, n) }.map(|data| (said(status), data)));
     }
 }
 
@@ -148,7 +155,7 @@ unsafe extern "C" fn credential_done(
 unsafe extern "C" fn validation_done(status: c_int, info: *mut pmix_info_t, n: usize, handle: *mut c_void) {
     if let Some(waiting) = REQUESTS.take::<Waiting<Infos>>(handle) {
         // SAFETY: the host's attributes, the contract with C.
-        waiting.done.complete(unsafe { many(info, n) }.map(|info| (Status(status), info)));
+        waiting.done.complete(unsafe { many(info, n) }.map(|info| (said(status), info)));
     }
 }
 

@@ -27,10 +27,11 @@ pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, (mut requ
         }
         Forward::Lookup { keys, info } => {
             sign(cx, info);
+            // A host that has done it and brings nothing has found nothing.
             cx.forward(
                 caller,
                 |host, done| host.lookup(proc, keys, info, done),
-                (Status::SUCCESS, Vec::new()),
+                (Status::ERR_NOT_FOUND, Vec::new()),
                 |(status, data)| Reply::Published(status, data),
             );
         }
@@ -58,18 +59,24 @@ pub fn pass_on(cx: &mut Ctx, jobs: &Jobs, caller: Caller, proc: &Proc, (mut requ
             sign(cx, info);
             cx.forward(caller, |host, done| host.allocate(proc, *directive, info, done), nothing, infos);
         }
-        Forward::GetCredential { directives } => cx.forward(
-            caller,
-            |host, done| host.get_credential(proc, directives, done),
-            (Vec::new(), Vec::new()),
-            |(credential, infos)| Reply::Credential(credential, infos),
-        ),
-        Forward::ValidateCredential { credential, directives } => cx.forward(
-            caller,
-            |host, done| host.validate_credential(proc, credential, directives, done),
-            nothing,
-            infos,
-        ),
+        Forward::GetCredential { directives } => {
+            sign(cx, directives);
+            cx.forward(
+                caller,
+                |host, done| host.get_credential(proc, directives, done),
+                (Vec::new(), Vec::new()),
+                |(credential, infos)| Reply::Credential(credential, infos),
+            );
+        }
+        Forward::ValidateCredential { credential, directives } => {
+            sign(cx, directives);
+            cx.forward(
+                caller,
+                |host, done| host.validate_credential(proc, credential, directives, done),
+                nothing,
+                infos,
+            );
+        }
         Forward::Fabric { operation, directives } => {
             cx.forward(caller, |host, done| host.fabric(proc, *operation, directives, done), nothing, infos);
         }

@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum how { LACKS, REFUSES, DONE, INSIDE, ELSEWHERE, TWICE, AT_LAST, NEVER, KILLED, ENDS, COMING, GOING, HOWS };
+enum how { LACKS, REFUSES, DONE, INSIDE, ELSEWHERE, SUCCEEDED, TWICE, AT_LAST, NEVER, KILLED, ENDS, COMING, GOING, HOWS };
 static const char *const names[HOWS] = {"has none", "refuses", "has done it",
-                                        "answers inside the call", "answers elsewhere", "answers twice",
+                                        "answers inside the call", "answers elsewhere", "says that it succeeded", "answers twice",
                                         "answers at last", "never answers", "has clients that are killed",
                                         "ends", "has a client that is killed as it comes",
                                         "has a client that is killed as it goes"};
@@ -123,6 +123,7 @@ static void free_info(void *gift) {
 
 /* Gives an answer, with what goes with it. */
 static void say(const struct request *r) {
+    pmix_status_t good = way == SUCCEEDED ? PMIX_OPERATION_SUCCEEDED : PMIX_SUCCESS;
     pmix_info_t *info = NULL;
     pmix_byte_object_t papers = {"papers", 6};
     pmix_pdata_t data = {.proc = everybody, .key = "svc", .value = {.type = PMIX_STRING, .data.string = "port"}};
@@ -135,28 +136,28 @@ static void say(const struct request *r) {
         set(&given);
     switch (r->kind) {
     case OP:
-        ((pmix_op_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, r->cbdata);
+        ((pmix_op_cbfunc_t)r->cbfunc)(good, r->cbdata);
         break;
     case MODEX:
-        ((pmix_modex_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, NULL, 0, r->cbdata, release, malloc(1));
+        ((pmix_modex_cbfunc_t)r->cbfunc)(good, NULL, 0, r->cbdata, release, malloc(1));
         break;
     case INFO:
-        ((pmix_info_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, info, 1, r->cbdata, free_info, info);
+        ((pmix_info_cbfunc_t)r->cbfunc)(good, info, 1, r->cbdata, free_info, info);
         break;
     case LOOKUP:
-        ((pmix_lookup_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, &data, 1, r->cbdata);
+        ((pmix_lookup_cbfunc_t)r->cbfunc)(good, &data, 1, r->cbdata);
         break;
     case SPAWN:
-        ((pmix_spawn_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, "child", r->cbdata);
+        ((pmix_spawn_cbfunc_t)r->cbfunc)(good, "child", r->cbdata);
         break;
     case TOOL:
-        ((pmix_tool_connection_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, &named, r->cbdata);
+        ((pmix_tool_connection_cbfunc_t)r->cbfunc)(good, &named, r->cbdata);
         break;
     case CREDENTIAL:
-        ((pmix_credential_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, &papers, NULL, 0, r->cbdata);
+        ((pmix_credential_cbfunc_t)r->cbfunc)(good, &papers, NULL, 0, r->cbdata);
         break;
     case VALIDATION:
-        ((pmix_validation_cbfunc_t)r->cbfunc)(PMIX_SUCCESS, NULL, 0, r->cbdata);
+        ((pmix_validation_cbfunc_t)r->cbfunc)(good, NULL, 0, r->cbdata);
         break;
     }
 }
@@ -205,7 +206,7 @@ static pmix_status_t takes(enum how how, enum kind kind, void *cbfunc, void *cbd
         say(r);
         in_a_thread(say_again, r);
     }
-    if (how == ELSEWHERE)
+    if (how == ELSEWHERE || how == SUCCEEDED)
         in_a_thread(say_elsewhere, r);
     return PMIX_SUCCESS;
 }
@@ -319,14 +320,21 @@ static pmix_status_t on_monitor(const pmix_proc_t *p, const pmix_info_t *monitor
     (void)p, (void)error, (void)info, (void)n;
     return takes(way, INFO, f, d, monitor->value.data.string);
 }
+/* Requests say whose they are. */
+static bool is_signed(const pmix_info_t *info, size_t n) {
+    int found = 0;
+    for (size_t i = 0; i < n; i++)
+        found += (PMIx_Check_key(info[i].key, PMIX_USERID) && info[i].value.data.uint32 == getuid()) ||
+                 (PMIx_Check_key(info[i].key, PMIX_GRPID) && info[i].value.data.uint32 == getgid());
+    return found == 2;
+}
 static pmix_status_t on_credential(const pmix_proc_t *p, const pmix_info_t info[], size_t n, pmix_credential_cbfunc_t f, void *d) {
-    (void)info, (void)n;
+    CHECK(is_signed(info, n));
     return takes(way, CREDENTIAL, f, d, p->nspace);
 }
 static pmix_status_t on_validate(const pmix_proc_t *p, const pmix_byte_object_t *papers, const pmix_info_t info[], size_t n,
                                  pmix_validation_cbfunc_t f, void *d) {
-    (void)info, (void)n;
-    CHECK(papers->size == 6);
+    CHECK(papers->size == 6 && is_signed(info, n));
     return takes(way, VALIDATION, f, d, p->nspace);
 }
 static pmix_status_t on_pull(const pmix_proc_t procs[], size_t n, const pmix_info_t info[], size_t ninfo, pmix_iof_channel_t channels,

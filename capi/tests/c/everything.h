@@ -149,7 +149,8 @@ static const struct {
     {"fence", fences, SAYS},
     {"fetch", fetches, PMIX_ERR_NOT_FOUND, PMIX_ERR_NO_PERMISSIONS, PMIX_ERR_NOT_FOUND, PMIX_ERR_NOT_FOUND},
     {"publish", publishes, SAYS},
-    {"lookup", looks_up, SAYS},
+    /* A host that has done it and brings nothing has found nothing. */
+    {"lookup", looks_up, PMIX_ERR_NOT_SUPPORTED, PMIX_ERR_NO_PERMISSIONS, PMIX_ERR_NOT_FOUND, PMIX_SUCCESS},
     {"unpublish", unpublishes, SAYS},
     {"spawn", spawns, PMIX_ERR_NOT_SUPPORTED, PMIX_ERR_NO_PERMISSIONS, PMIX_ERR_INVALID_NAMESPACE, PMIX_SUCCESS},
     {"connect", connects, SAYS},
@@ -160,7 +161,6 @@ static const struct {
     {"stop listening", stops_listening, 0, 0, 0, 0},
     /* The host's own program has heard it. */
     {"notify", notifies, PMIX_SUCCESS, PMIX_ERR_NO_PERMISSIONS, PMIX_SUCCESS, PMIX_SUCCESS},
-    /* A host that has done it and brings nothing has found nothing. */
     {"query", asks, PMIX_ERR_NOT_SUPPORTED, PMIX_ERR_NO_PERMISSIONS, PMIX_ERR_NOT_FOUND, PMIX_SUCCESS},
     {"log", logs, SAYS},
     {"allocate", allocates, SAYS},

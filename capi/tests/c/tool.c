@@ -317,17 +317,23 @@ static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op
 
 /* Names the tools of some, and leaves others with the name they have. */
 static void on_tool(pmix_info_t *info, size_t ninfo, pmix_tool_connection_cbfunc_t cbfunc, void *cbdata) {
-    pmix_proc_t name;
+    pmix_proc_t name, same;
     bool user = false;
     PMIx_Proc_load(&name, "", 0);
+    PMIx_Proc_load(&same, "", 0);
     for (size_t i = 0; i < ninfo; i++) {
         user |= PMIx_Check_key(info[i].key, PMIX_USERID) && info[i].value.data.uint32 == geteuid();
         if (PMIx_Check_key(info[i].key, PMIX_NSPACE))
             PMIx_Load_nspace(name.nspace, info[i].value.data.string);
         if (PMIx_Check_key(info[i].key, PMIX_RANK))
             name.rank = info[i].value.data.rank;
+        /* The same by the Standard's own keys. */
+        if (PMIx_Check_key(info[i].key, PMIX_TOOL_NSPACE))
+            PMIx_Load_nspace(same.nspace, info[i].value.data.string);
+        if (PMIx_Check_key(info[i].key, PMIX_TOOL_RANK))
+            same.rank = info[i].value.data.rank;
     }
-    CHECK(user);
+    CHECK(user && !strcmp(name.nspace, same.nspace) && name.rank == same.rank);
     set(&connected);
     cbfunc(PMIX_SUCCESS, &name, cbdata);
 }

@@ -213,7 +213,8 @@ fn make_room_for_tool(cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc, more: usize) -
 
 /// Returns what the host is told of a tool: what it says of itself, and what the kernel says of it.
 fn said_of(arrival: &Arrival, wanted: Option<&Proc>) -> Vec<Info> {
-    const OURS: [&str; 5] = [keys::USERID, keys::GRPID, keys::PROC_PID, keys::NSPACE, keys::RANK];
+    const OURS: [&str; 7] =
+        [keys::USERID, keys::GRPID, keys::PROC_PID, keys::NSPACE, keys::RANK, keys::TOOL_NSPACE, keys::TOOL_RANK];
     let mut info = arrival.info.clone();
     info.retain(|info| !OURS.iter().any(|key| info.key == *key));
     if let Some(User { uid, gid }) = arrival.user {
@@ -222,8 +223,10 @@ fn said_of(arrival: &Arrival, wanted: Option<&Proc>) -> Vec<Info> {
     }
     info.push(Info::new(keys::PROC_PID, Value::Pid(arrival.pid)));
     if let Some(proc) = wanted {
-        info.push(Info::new(keys::NSPACE, Value::string(&proc.nspace)));
-        info.push(Info::new(keys::RANK, proc.rank));
+        // The Standard has keys of its own for the name of a tool; hosts such as PRRTE read those of processes.
+        for (nspace, rank) in [(keys::NSPACE, keys::RANK), (keys::TOOL_NSPACE, keys::TOOL_RANK)] {
+            info.extend([Info::new(nspace, Value::string(&proc.nspace)), Info::new(rank, proc.rank)]);
+        }
     }
     info
 }

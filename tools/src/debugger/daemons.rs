@@ -1,7 +1,8 @@
 //! Daemons of a debugger: a job that runs beside the ranks of another, its target, and looks into them.
 //!
 //! There are as many on each node of the target (`PMIX_DEBUG_DAEMONS_PER_NODE`), or beside each of its ranks
-//! (`PMIX_DEBUG_DAEMONS_PER_PROC`), as is asked for, or else as many as each application has, on those nodes in turn.
+//! (`PMIX_DEBUG_DAEMONS_PER_PROC`), as is asked for, or else as many as each application has, on those nodes in turn. An
+//! application that leaves its number open (0) has one on each node, or as many as its mapping says (`ppr:N:node`).
 //! They are no part of what the user runs: they hold no slot, are bound nowhere, and their failures do not count. They
 //! find their target among what is known of their job, and which of its ranks are beside them by a query
 //! (`PMIX_QUERY_LOCAL_PROC_TABLE`). They hear of its end, and have [a while](PATIENCE) for their own after it, or after
@@ -9,6 +10,8 @@
 use std::time::Duration;
 
 use instanton::data::{App, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
+
+use crate::placement::{Kind, Mapping, Policy};
 
 /// Time that daemons have for their end, after that of their target or of the debugger.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,8 +36,8 @@ pub struct Daemons {
 /// Number of daemons of each application.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
-    /// As its own.
-    AsGiven,
+    /// As its own, or so many on each node where it leaves that open.
+    AsGiven(u16),
     PerNode(u16),
     PerProc(u16),
 }
@@ -61,7 +64,7 @@ impl Daemons {
         let number = match (find(keys::DEBUG_DAEMONS_PER_NODE), find(keys::DEBUG_DAEMONS_PER_PROC)) {
             (Some(info), None) => Number::PerNode(number(info)?),
             (None, Some(info)) => Number::PerProc(number(info)?),
-            (None, None) => Number::AsGiven,
+            (None, None) => Number::AsGiven(find(keys::MAPBY).and_then(on_each_node).unwrap_or(1)),
             (Some(_), Some(_)) => return Err(Status::ERR_BAD_PARAM),
         };
         Ok(Some(Self { target, number }))
@@ -77,7 +80,8 @@ impl Daemons {
             nodes.iter().flat_map(|node| std::iter::repeat_n(*node, number.into())).collect()
         };
         match self.number {
-            Number::AsGiven => each.iter().copied().cycle().take(usize::try_from(given).unwrap_or(0)).collect(),
+            Number::AsGiven(open) if given == 0 => times(&each, open),
+            Number::AsGiven(_) => each.iter().copied().cycle().take(usize::try_from(given).unwrap_or(0)).collect(),
             Number::PerNode(number) => times(&each, number),
             Number::PerProc(number) => times(nodes, number),
         }
@@ -96,6 +100,16 @@ impl Daemons {
     /// Returns whether a job is the one that they look into.
     pub fn look_into(&self, nspace: &Nspace) -> bool {
         self.target.as_ref().is_some_and(|target| target.nspace == *nspace)
+    }
+}
+
+/// The number of processes on each node that a mapping says, if it does.
+fn on_each_node(mapping: &Info) -> Option<u16> {
+    let mut policy = Policy::default();
+    policy.map_by(mapping.value.as_str()?).ok()?;
+    match policy.mapping {
+        Mapping::PerObject(number, Kind::Node) => u16::try_from(number).ok(),
+        _ => None,
     }
 }
 
@@ -119,9 +133,14 @@ mod tests {
     #[test]
     fn there_are_as_many_as_is_asked_for() {
         let read = |infos: &[Info]| Daemons::read(&[&[Info::new(keys::DEBUGGER_DAEMONS, true)], infos].concat(), &[]);
-        let homes = |infos: &[Info]| read(infos).unwrap().unwrap().homes(&[2, 0, 2], 3);
+        let of = |infos: &[Info], given| read(infos).unwrap().unwrap().homes(&[2, 0, 2], given);
+        let homes = |infos: &[Info]| of(infos, 3);
         let (per_node, per_proc) = (keys::DEBUG_DAEMONS_PER_NODE, keys::DEBUG_DAEMONS_PER_PROC);
         assert_eq!(homes(&[]), [0, 2, 0]);
+        assert_eq!(homes(&[Info::new(keys::MAPBY, "ppr:2:node")]), [0, 2, 0], "its own number counts");
+        assert_eq!([&[], &[Info::new(keys::MAPBY, "slot")][..]].map(|infos| of(infos, 0)), [[0, 2], [0, 2]]);
+        assert_eq!(of(&[Info::new(keys::MAPBY, "ppr:2:node")], 0), [0, 0, 2, 2]);
+        assert!(of(&[], -1).is_empty());
         assert_eq!(homes(&[Info::new(per_node, 2u16)]), [0, 0, 2, 2]);
         assert_eq!(homes(&[Info::new(per_proc, 1u16)]), [2, 0, 2]);
         for bad in [Info::new(per_node, 0u16), Info::new(per_node, "1"), Info::new(keys::DEBUG_TARGET, true)] {

@@ -289,7 +289,11 @@ export! {
             return Err(Status::ERR_BAD_PARAM);
         }
         let prefix = alloc::c_bytes(prefix).unwrap_or(print::INNER);
-        *output = print::print(prefix, DataType(ty), src)?;
+        *output = print::print(prefix, DataType(ty), src).map_err(|error| match error {
+            // To this one call the Standard gives this status for a type that is none.
+            Status::ERR_UNKNOWN_DATA_TYPE => Status::ERR_BAD_PARAM,
+            error => error,
+        })?;
         Ok(())
     }
 }

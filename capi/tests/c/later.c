@@ -229,6 +229,9 @@ static void printed(void) {
     IS(PMIX_ERR_BAD_PARAM, PMIx_Data_print(&text, NULL, NULL, PMIX_INT));
     CHECK(text == NULL);
     IS(PMIX_ERR_BAD_PARAM, PMIx_Data_print(NULL, NULL, zeros, PMIX_INT));
+    /* The one call to which the Standard gives this status for a type that is none. */
+    IS(PMIX_ERR_BAD_PARAM, PMIx_Data_print(&text, NULL, zeros, PMIX_UNDEF));
+    IS(PMIX_ERR_BAD_PARAM, PMIx_Data_print(&text, NULL, zeros, 9999));
 }
 
 /* NULL where stock libraries crash. */

@@ -304,7 +304,7 @@ static pmix_status_t request(const char *kind)
     size_t bytes;
     snprintf(name, sizeof name, "name%u", ++next);
     pmix_status_t status;
-    if (odd_request(kind, &status))
+    if (odd_request(kind, &status) || mixed_request(kind, &status))
         return status;
     if (raw_request(kind))
         return PMIX_ERROR;

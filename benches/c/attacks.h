@@ -1,4 +1,4 @@
-/* What the parts of the attacks have in common: attacks.c, attacks_odd.c, attacks_raw.c. */
+/* What the parts of the attacks have in common: attacks.c, attacks_mixed.c, attacks_odd.c, attacks_raw.c. */
 #ifndef ATTACKS_H
 #define ATTACKS_H
 
@@ -44,6 +44,7 @@ void printed(size_t number, pmix_iof_channel_t channel, pmix_proc_t *source, pmi
 
 /* Make one request, where it is of a kind that they know; success where an answer comes to a callback. */
 bool odd_request(const char *kind, pmix_status_t *status);
+bool mixed_request(const char *kind, pmix_status_t *status);
 bool raw_request(const char *kind);
 /* Floods as a tool, until the victims are done. */
 int tool_floods(const char *word);

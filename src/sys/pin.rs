@@ -1,8 +1,9 @@
 //! Holding on to blocks of shared memory, so that they can be looked at in place.
 //!
-//! A process has one reader page a job; each of its threads that takes guards owns a slot of it until the thread ends.
-//! Guards of one thread nest: they share its slot, which is freed with the last of them. A forked child has no page:
-//! what it inherits notices, and touches nothing.
+//! A process has one reader page a job. The first [`KEPT`] of its threads that take guards own a slot of it each until
+//! they end, so that the next guard finds it at once; the other slots belong to a thread as long as it has a guard. So
+//! threads that idle leave slots for others. Guards of one thread nest: they share its slot. A forked child has no
+//! page: what it inherits notices, and touches nothing.
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -21,6 +22,9 @@ use instanton_layout::words::RawWords;
 use super::fork::ForkMark;
 use super::memory::Mapping;
 
+/// Slots whose threads keep them between guards.
+const KEPT: usize = 32;
+
 /// A reader page as its owner has it.
 pub(crate) struct PinPage {
     mapping: Mapping,
@@ -36,14 +40,18 @@ pub enum PinError {
     /// This reader has no page to say so on.
     #[error("this reader has no page for guards")]
     NoPage,
-    /// Every slot of the page belongs to some thread, which has it until it ends once it has had a guard.
-    #[error("all {} slots of the reader page are taken", page::SLOTS)]
+    /// Every slot of the page is taken: 32 threads keep theirs until they end, 31 others have guards just now.
+    #[error(
+        "all {} slots of the reader page are taken: {} by threads that keep them until they end, others by guards",
+        page::SLOTS,
+        KEPT
+    )]
     NoSlot,
     /// The process is a forked copy of the reader's, or its thread is about to end.
     #[error("the reader does not belong to this process or thread")]
     Foreign,
-    /// Guards of this process keep more memory from being used again than one reader may. Values can be copied all the
-    /// same; there are guards again once those that were taken are gone.
+    /// Guards of this process keep more memory from being used again than one reader may, and the writer has seen it.
+    /// Values can be copied all the same; there are guards again once the writer has seen that those are gone.
     #[error("guards of this process hold back too much memory already")]
     HoldsBack,
 }
@@ -91,6 +99,12 @@ impl Slot {
         let slot = SLOTS.try_with(find).map_err(|_| PinError::Foreign)??;
         LAST.set(Rc::as_ptr(&slot));
         Ok(slot)
+    }
+
+    /// Forgets that this thread has the slot, which goes with the last guard on it.
+    #[cold]
+    fn give_back(&self) {
+        let _ = SLOTS.try_with(|slots| slots.borrow_mut().retain(|slot| !std::ptr::eq(Rc::as_ptr(slot), self)));
     }
 }
 
@@ -216,6 +230,9 @@ impl Drop for Hold<'_> {
         if depth.get() == 0 && !page.mark.is_inherited() {
             page::unpin(&page.mapping.words_mut(), *slot);
         }
+        if depth.get() == 0 && *slot >= KEPT {
+            self.slot.give_back();
+        }
     }
 }
 
@@ -235,6 +252,8 @@ impl Mapping {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Barrier, Mutex};
+
     use instanton_layout::words::{VecWords, Words, WordsMut};
 
     use super::super::cell::EpochCell;
@@ -307,6 +326,38 @@ mod tests {
             drop(hold);
             assert_eq!(held(&next), 0);
         }
+    }
+
+    #[test]
+    fn threads_that_idle_leave_slots_for_others() {
+        let (job, page) = (Arc::new(job()), page());
+        let (all, done) = (Arc::new(Barrier::new(2 * page::SLOTS + 1)), Arc::new(Barrier::new(2 * page::SLOTS + 1)));
+        // Each has a guard, one thread after the other, and lives on.
+        let turn = Arc::new(Mutex::new(()));
+        let idle = || {
+            let (job, page, all, done, turn) = (job.clone(), page.clone(), all.clone(), done.clone(), turn.clone());
+            std::thread::spawn(move || {
+                let alone = turn.lock().unwrap();
+                let taken = Hold::take(&page, &job).is_ok();
+                drop(alone);
+                all.wait();
+                done.wait();
+                taken
+            })
+        };
+        let idle: Vec<_> = (0..2 * page::SLOTS).map(|_| idle()).collect();
+        all.wait();
+        assert_eq!(page.claimed.load(Ordering::Relaxed).count_ones() as usize, KEPT);
+        let outer = Hold::take(&page, &job).unwrap();
+        let inner = Hold::take(&page, &job).unwrap();
+        drop(outer);
+        assert_eq!(page.claimed.load(Ordering::Relaxed).count_ones() as usize, KEPT + 1, "one guard is left");
+        drop(inner);
+        assert_eq!(page.claimed.load(Ordering::Relaxed).count_ones() as usize, KEPT);
+        assert!(Hold::take(&page, &job).is_ok(), "and again");
+        done.wait();
+        assert!(idle.into_iter().all(|thread| thread.join().unwrap()));
+        assert_eq!(page.claimed.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ fn is_blob(bytes: &[u8]) -> bool {
 
 #[test]
 fn a_record_that_changes_is_never_mixed() {
-    const ROUNDS: u32 = 20_000;
+    const ROUNDS: u32 = 60_000;
     let mut writer = writer(&Limits::default());
     post(&mut writer, 0, "blob", blob(0)).unwrap();
     let readers: Vec<_> = (0..2).map(|_| attach(&mut writer).0).collect();
@@ -59,5 +59,6 @@ fn a_record_that_changes_is_never_mixed() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    assert!(writer.stats().bytes < 4 << 20, "blocks are not reused: {:?}", writer.stats());
+    // A reader that is stopped with a guard may hold back 4 MiB, in segments of twice that.
+    assert!(writer.stats().bytes < 16 << 20, "blocks are not reused: {:?}", writer.stats());
 }

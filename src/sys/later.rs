@@ -42,19 +42,19 @@ fn waiting() -> MutexGuard<'static, Waiting> {
 /// Drops a thing of so many bytes: a large one later.
 pub fn drop_sized<T: Send + 'static>(bytes: usize, thing: T) {
     if bytes >= LARGE {
-        drop_large(Box::new(thing));
+        drop_large(bytes, Box::new(thing));
     }
 }
 
 #[cfg(not(test))]
-fn drop_large(thing: Box<dyn Send>) {
+fn drop_large(_bytes: usize, thing: Box<dyn Send>) {
     hand_over(thing);
 }
 
 /// Tests go step by step, and count.
 #[cfg(test)]
-fn drop_large(thing: Box<dyn Send>) {
-    tests::HANDED_OVER.set(tests::HANDED_OVER.get() + 1);
+fn drop_large(bytes: usize, thing: Box<dyn Send>) {
+    tests::HANDED_OVER.lock().unwrap().push((std::thread::current().id(), bytes));
     drop(thing);
 }
 
@@ -90,16 +90,13 @@ fn run() {
 
 #[cfg(test)]
 pub mod tests {
-    use std::cell::Cell;
     use std::sync::mpsc::{Sender, channel};
     use std::thread::{self, ThreadId};
 
     use super::*;
 
-    thread_local! {
-        /// Large things that this thread has handed over.
-        pub static HANDED_OVER: Cell<usize> = const { Cell::new(0) };
-    }
+    /// Large things that were handed over: the threads that did so, and the bytes.
+    pub static HANDED_OVER: Mutex<Vec<(ThreadId, usize)>> = Mutex::new(Vec::new());
 
     /// Says by which thread it was dropped.
     struct Thing(Sender<ThreadId>);
@@ -122,10 +119,11 @@ pub mod tests {
     #[test]
     fn what_is_small_is_dropped_at_once() {
         let (by, dropped) = channel();
-        let before = HANDED_OVER.get();
+        let own = |(of, bytes): &(ThreadId, usize)| (*of == thread::current().id()).then_some(*bytes);
+        let handed_over = || HANDED_OVER.lock().unwrap().iter().filter_map(own).collect::<Vec<_>>();
         drop_sized(LARGE - 1, Thing(by.clone()));
-        assert_eq!((dropped.try_recv().is_ok(), HANDED_OVER.get()), (true, before));
+        assert!(dropped.try_recv().is_ok() && handed_over().is_empty());
         drop_sized(LARGE, Thing(by));
-        assert_eq!(HANDED_OVER.get(), before + 1);
+        assert_eq!(handed_over(), [LARGE]);
     }
 }

@@ -1,6 +1,6 @@
 //! One connection, seen from the server: bytes in, frames out, and a queue for what the peer does not take yet.
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::data::archive::Wire;
 use crate::message::door::Making;
 use crate::sys::{later, queue, socket, strays};
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
-use crate::transport::output::{Flush, Full, Kept, Output, SENT_PER_TURN};
+use crate::transport::output::{Companion, Flush, Full, Kept, Output, SENT_PER_TURN};
 use crate::transport::shares::Owner;
 use crate::transport::turns::Place;
 
@@ -36,6 +36,12 @@ struct With {
     _charge: Option<Charge>,
     /// Process that is sent for, where it is another one than that which it is sent to.
     cause: Option<Owner>,
+}
+
+impl Companion for With {
+    fn goes_alone(&self) -> bool {
+        !self.descriptors.is_empty()
+    }
 }
 
 /// Stage of a connection.
@@ -325,10 +331,12 @@ impl Connection {
     /// The kernel's.
     pub fn flush(&mut self) -> io::Result<Flush> {
         let (stream, queued) = (&self.stream, &mut self.queued_descriptors);
-        let send = |bytes: &[u8], with: Option<&mut With>| {
-            let descriptors = with.map(|with| &mut with.descriptors);
-            let Some(descriptors) = descriptors.filter(|waiting| !waiting.is_empty()) else {
-                return socket::send(stream, bytes, &[]);
+        let send = |pieces: &[IoSlice<'_>], with: Option<&mut With>| {
+            let (bytes, Some(With { descriptors, .. })) = (&pieces[0], with) else {
+                return match pieces {
+                    [bytes] => socket::send(stream, bytes, &[]),
+                    pieces => socket::send_pieces(stream, pieces),
+                };
             };
             if queue::unread(stream)? > 0 {
                 return Err(io::ErrorKind::WouldBlock.into());

@@ -466,6 +466,15 @@ impl Door for Listener {
     }
 
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
+        self.queue(connection, message, callers);
+        self.flush(connection, callers);
+    }
+
+    fn flush(&mut self, connection: u64, callers: &mut dyn Callers) {
+        self.send_soon(connection, callers);
+    }
+
+    fn queue(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
         match message {
             Outgoing::Accepted { server, uri, proc, parts, job_info, account } => {
                 debug_assert!(job_info.is_none(), "a peer of this door maps the information of its job");

@@ -336,6 +336,14 @@ pub trait Door: Send {
     }
     /// Sends to a peer, or queues what the peer does not take now.
     fn send(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers);
+    /// Queues for a peer what goes out when it is [flushed](Self::flush), together with what else is queued by then.
+    fn queue(&mut self, connection: u64, message: Outgoing, callers: &mut dyn Callers) {
+        self.send(connection, message, callers);
+    }
+    /// Sends what was queued for a peer.
+    fn flush(&mut self, connection: u64, callers: &mut dyn Callers) {
+        let _ = (connection, callers);
+    }
     /// Returns the time at which the door wants to be called again though nothing is ready.
     fn deadline(&self) -> Option<Instant>;
     /// Counts time beside the last turn that the server's side has taken for it, by which collectives have ended for so

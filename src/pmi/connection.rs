@@ -146,7 +146,7 @@ impl Connection {
 
     /// Sends what the peer takes, a turn's worth at most.
     pub fn flush(&mut self) -> io::Result<Flush> {
-        self.output.flush(SENT_PER_TURN, |bytes, _| self.stream.write(bytes), |()| ())
+        self.output.flush(SENT_PER_TURN, |pieces, _| self.stream.write_vectored(pieces), |()| ())
     }
 }
 

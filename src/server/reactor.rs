@@ -31,12 +31,22 @@ pub struct Reactor {
     next_slice: Option<Instant>,
     /// True if others were served since the last slice.
     has_served: bool,
+    /// Peers that something is queued for, which is to be flushed.
+    queued: Vec<PeerId>,
 }
 
 impl Reactor {
     /// Creates a reactor; a door's number is its place in `doors`.
     pub fn new(router: Router, doors: Vec<Box<dyn Door>>, commands: Commands<Router>) -> Self {
-        Reactor { router, doors, commands, has_commands: false, next_slice: None, has_served: false }
+        Reactor {
+            router,
+            doors,
+            commands,
+            has_commands: false,
+            next_slice: None,
+            has_served: false,
+            queued: Vec::new(),
+        }
     }
 
     /// Returns when something is due next though nothing happens.
@@ -76,6 +86,7 @@ impl Reactor {
     /// Runs the commands of other threads.
     pub fn run_commands(&mut self) {
         while self.run_command() {}
+        self.flush_for_askers();
     }
 
     /// Runs commands of other threads for a turn.
@@ -85,9 +96,10 @@ impl Reactor {
         while self.run_command() {
             if self.router.cx.now() - begin >= TURN {
                 self.has_commands = true;
-                return;
+                break;
             }
         }
+        self.flush_for_askers();
     }
 
     fn run_command(&mut self) -> bool {
@@ -101,10 +113,24 @@ impl Reactor {
             [(peer, Outgoing::Reply { .. } | Outgoing::Made { .. })] => Some(*peer),
             _ => None,
         };
-        self.deliver();
+        match asker {
+            // It goes out with the other answers of this turn.
+            Some(_) if self.router.cx.calls.is_empty() => self.queue(),
+            _ => self.deliver(),
+        }
         self.end_for_somebody(begin, asker);
         self.router.cx.end_step(step);
         true
+    }
+
+    /// Sends the answers that the commands of a turn have brought, those to one peer together, as its own time.
+    fn flush_for_askers(&mut self) {
+        for peer in std::mem::take(&mut self.queued) {
+            let begin = self.begin_for_somebody();
+            self.flush_to(peer);
+            self.end_for_somebody(begin, Some(peer));
+        }
+        self.deliver();
     }
 
     /// Runs a slice of long work, if one is due.
@@ -208,19 +234,40 @@ impl Reactor {
         }
     }
 
-    /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Then the
-    /// callbacks have their turn.
-    fn deliver(&mut self) {
+    /// Takes the outbox to the doors, where a peer that turns out to be gone may put more into it. Doors keep it until it
+    /// is flushed.
+    fn queue(&mut self) {
         self.router.drain();
         self.hear_out();
         while !self.router.cx.outbox.is_empty() {
             for (peer, message) in std::mem::take(&mut self.router.cx.outbox) {
-                match self.doors.get_mut(usize::from(peer.door)) {
-                    Some(door) => door.send(peer.connection, message, &mut self.router),
-                    None => self.router.program.deliver(message),
+                let Some(door) = self.doors.get_mut(usize::from(peer.door)) else {
+                    self.router.program.deliver(message);
+                    continue;
+                };
+                door.queue(peer.connection, message, &mut self.router);
+                if self.queued.last() != Some(&peer) {
+                    self.queued.push(peer);
                 }
             }
             self.router.drain();
+        }
+    }
+
+    fn flush_to(&mut self, peer: PeerId) {
+        if let Some(door) = self.doors.get_mut(usize::from(peer.door)) {
+            door.flush(peer.connection, &mut self.router);
+        }
+    }
+
+    /// Sends what there is for peers, all for one together. Then the callbacks have their turn.
+    fn deliver(&mut self) {
+        self.queue();
+        while !self.queued.is_empty() {
+            let mut peers = std::mem::take(&mut self.queued);
+            peers.drain(..).for_each(|peer| self.flush_to(peer));
+            self.queued = peers;
+            self.queue();
         }
         std::mem::take(&mut self.router.cx.calls).into_iter().for_each(|call| call());
     }

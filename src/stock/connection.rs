@@ -1,5 +1,5 @@
 //! One connection of the stock door: bytes in, messages out, and a queue for what the peer does not take yet.
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::data::Status;
 use crate::message::{LARGEST, Request};
 use crate::sys::queue;
 use crate::transport::input::{CHUNK, Fill, Input, Taken};
-use crate::transport::output::{Flush, Full, Kept, Output, SENT_PER_TURN};
+use crate::transport::output::{Companion, Flush, Full, Kept, Output, SENT_PER_TURN};
 use crate::transport::shares::Owner;
 use crate::transport::turns::Place;
 use crate::transport::worker::SHORT;
@@ -94,6 +94,8 @@ pub struct With {
     /// Process that is sent for, where it is another one than that which it is sent to.
     pub cause: Option<Owner>,
 }
+
+impl Companion for With {}
 
 /// A connection's state.
 pub struct Connection {
@@ -210,7 +212,7 @@ impl Connection {
     /// Sends what the peer takes, a turn's worth at most. Returns what is left, and what the server is to be asked now.
     pub fn flush(&mut self) -> io::Result<(Flush, Vec<Request>)> {
         let mut asked = Vec::new();
-        let send = |bytes: &[u8], _: Option<&mut With>| self.stream.write(bytes);
+        let send = |pieces: &[IoSlice<'_>], _: Option<&mut With>| self.stream.write_vectored(pieces);
         let flushed = self.output.flush(SENT_PER_TURN, send, |with| asked.extend(with.then))?;
         Ok((flushed, asked))
     }

@@ -142,6 +142,19 @@ pub fn send(socket: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
     }
 }
 
+/// Sends several pieces one behind the other; returns the number of bytes that the socket has taken.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_pieces(socket: &impl AsFd, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    loop {
+        match sendmsg::<()>(socket.as_fd().as_raw_fd(), pieces, &[], MsgFlags::MSG_NOSIGNAL, None) {
+            Err(Errno::EINTR) => {}
+            sent => return Ok(sent?),
+        }
+    }
+}
+
 /// Without the C library's `send`, where a thread can be cancelled: in a process with more than one, it takes longer
 /// for that.
 #[inline]

@@ -1,6 +1,6 @@
 //! Messages on their way out of a connection, and what of them its peer does not take yet.
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
@@ -17,8 +17,10 @@ pub const MAX_QUEUED: usize = 64 << 20;
 pub const SENT_AT_ONCE: usize = CHUNK;
 /// Most bytes that are sent in one turn.
 pub const SENT_PER_TURN: usize = 4 * CHUNK;
-/// Bytes of a message that a connection may leave unread without a charge.
-const UNCHARGED: usize = CHUNK;
+/// Messages that one call sends at most.
+const TOGETHER: usize = 32;
+/// Messages that a connection may leave unread without a charge, and their bytes.
+const UNCHARGED: (usize, usize) = (TOGETHER, CHUNK);
 
 /// Reason why a message cannot be queued.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +66,16 @@ pub fn watch_for_room(
     Ok(())
 }
 
+/// What belongs to a message beside its bytes.
+pub trait Companion: Send + 'static {
+    /// Returns whether the message begins with a call of its own, which takes it.
+    fn goes_alone(&self) -> bool {
+        false
+    }
+}
+
+impl Companion for () {}
+
 /// Message that is queued.
 struct Queued<B, T> {
     /// None while they are still to come.
@@ -75,7 +87,7 @@ struct Queued<B, T> {
     sent: usize,
     /// Anything else that belongs to the message.
     with: T,
-    /// None for a short message that nothing waited before, and for bytes that are charged already.
+    /// None for one of a few short messages, and for bytes that are charged already.
     charge: Option<Charge>,
 }
 
@@ -91,20 +103,20 @@ impl Kept {
 }
 
 /// Messages that are queued.
-pub struct Output<B: Send + 'static, T: Send + 'static> {
+pub struct Output<B: Send + 'static, T: Companion> {
     queue: VecDeque<Queued<B, T>>,
     /// Number of their bytes.
     queued: usize,
 }
 
-impl<B: Send + 'static, T: Send + 'static> Drop for Output<B, T> {
+impl<B: Send + 'static, T: Companion> Drop for Output<B, T> {
     fn drop(&mut self) {
         let bytes: Vec<B> = self.queue.drain(..).filter_map(|message| message.bytes).collect();
         later::drop_sized(self.queued, bytes);
     }
 }
 
-impl<B: Deref<Target = [u8]> + Send + 'static, T: Send + 'static> Output<B, T> {
+impl<B: Deref<Target = [u8]> + Send + 'static, T: Companion> Output<B, T> {
     pub fn new() -> Self {
         Output { queue: VecDeque::new(), queued: 0 }
     }
@@ -122,8 +134,8 @@ impl<B: Deref<Target = [u8]> + Send + 'static, T: Send + 'static> Output<B, T> {
     /// # Errors
     /// [`Full::OverLimit`]: nothing is queued then.
     pub fn push(&mut self, bytes: B, with: T, account: Option<&Account>) -> Result<(), Full> {
-        // A small message that nothing waits before is mostly gone at once.
-        let is_charged = self.queued > 0 || bytes.len() > UNCHARGED;
+        // A few short messages are mostly gone at once.
+        let is_charged = self.queue.len() >= UNCHARGED.0 || self.queued + bytes.len() > UNCHARGED.1;
         let charge = match account.filter(|_| is_charged) {
             Some(account) => {
                 Some(account.charge(Kind::Output, bytes.len()).ok_or_else(|| Full::OverLimit(bytes.len()))?)
@@ -182,15 +194,15 @@ impl<B: Deref<Target = [u8]> + Send + 'static, T: Send + 'static> Output<B, T> {
         self.queue.front().map(|front| &front.with)
     }
 
-    /// Sends what the peer takes, of `most` bytes. `send` is given bytes, and what belongs to their message where these
-    /// are its first; `sent` is told of messages that are on their way.
+    /// Sends what the peer takes, of `most` bytes. `send` is given pieces, and what belongs to their message where that
+    /// goes alone and these are its first; `sent` is told of messages that are on their way.
     ///
     /// # Errors
     /// Those of `send`.
     pub fn flush(
         &mut self,
         most: usize,
-        mut send: impl FnMut(&[u8], Option<&mut T>) -> io::Result<usize>,
+        mut send: impl FnMut(&[IoSlice<'_>], Option<&mut T>) -> io::Result<usize>,
         mut sent: impl FnMut(T),
     ) -> io::Result<Flush> {
         let mut left = most;
@@ -199,26 +211,57 @@ impl<B: Deref<Target = [u8]> + Send + 'static, T: Send + 'static> Output<B, T> {
             if left == 0 {
                 return Ok(Flush::More);
             }
-            let with = (front.sent == 0).then_some(&mut front.with);
-            let rest = &bytes[front.sent..];
-            match send(&rest[..rest.len().min(left)], with) {
+            let taken = match front.sent == 0 && front.with.goes_alone() {
+                true => send(&[IoSlice::new(&bytes[..bytes.len().min(left)])], Some(&mut front.with)),
+                false => {
+                    let (pieces, count) = self.pieces(left);
+                    send(&pieces[..count], None)
+                }
+            };
+            match taken {
                 Ok(n) => {
-                    front.sent += n;
                     left -= n;
+                    self.forget(n, &mut sent);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Flush::Waits),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
-            if front.sent == front.len
-                && let Some(Queued { bytes, len, with, .. }) = self.queue.pop_front()
-            {
+        }
+        Ok(Flush::Empty)
+    }
+
+    /// Returns so many bytes of the first messages, and the number of pieces that these are in.
+    fn pieces(&self, most: usize) -> ([IoSlice<'_>; TOGETHER], usize) {
+        let (mut pieces, mut count, mut left) = ([IoSlice::new(&[]); TOGETHER], 0, most);
+        for message in self.queue.iter().take(TOGETHER) {
+            let Some(bytes) = &message.bytes else { break };
+            if left == 0 || count > 0 && message.with.goes_alone() {
+                break;
+            }
+            let rest = &bytes[message.sent..];
+            pieces[count] = IoSlice::new(&rest[..rest.len().min(left)]);
+            left -= pieces[count].len();
+            count += 1;
+        }
+        (pieces, count)
+    }
+
+    /// So many bytes are on their way.
+    fn forget(&mut self, mut bytes: usize, sent: &mut impl FnMut(T)) {
+        while let Some(front) = self.queue.front_mut().filter(|front| front.bytes.is_some()) {
+            let more = bytes.min(front.len - front.sent);
+            front.sent += more;
+            bytes -= more;
+            if front.sent < front.len {
+                return;
+            }
+            if let Some(Queued { bytes, len, with, .. }) = self.queue.pop_front() {
                 self.queued -= len;
                 later::drop_sized(len, bytes);
                 sent(with);
             }
         }
-        Ok(Flush::Empty)
     }
 }
 
@@ -228,28 +271,41 @@ mod tests {
 
     type Plain = Output<Vec<u8>, u8>;
 
+    impl Companion for u8 {
+        fn goes_alone(&self) -> bool {
+            *self > 100
+        }
+    }
+
+    /// Sends all pieces.
+    fn take(taken: &mut Vec<u8>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        pieces.iter().for_each(|piece| taken.extend(&**piece));
+        Ok(pieces.iter().map(|piece| piece.len()).sum())
+    }
+
     #[test]
     fn what_waits_is_charged_and_bounded_and_given_back_when_it_is_sent() {
         let account = Account::of_job("job", 1 << 30);
         let mut output = Plain::new();
-        output.push(vec![0; 10], 1, Some(&account)).unwrap();
-        assert_eq!(account.used(), 0, "it is gone at once");
+        (0..UNCHARGED.0).for_each(|_| output.push(vec![0; 10], 1, Some(&account)).unwrap());
+        assert_eq!(account.used(), 0, "they are gone at once");
         output.push(vec![0; 10], 2, Some(&account)).unwrap();
         output.push(vec![0; MAX_QUEUED], 3, None).unwrap();
         assert_eq!(account.used(), 10, "the last one is charged to somebody else");
         assert!(matches!(output.check(), Err(Full::Unread(_))));
         let mut sent = Vec::new();
         let flushed =
-            output.flush(usize::MAX, |bytes, _| Ok(bytes.len().min(1 << 20)), |number| sent.push(number)).unwrap();
-        assert_eq!((flushed, sent, account.used()), (Flush::Empty, vec![1, 2, 3], 0));
+            output.flush(usize::MAX, |pieces, _| Ok(pieces[0].len().min(1 << 20)), |number| sent.push(number)).unwrap();
+        assert_eq!((flushed, sent.len(), account.used()), (Flush::Empty, UNCHARGED.0 + 2, 0));
+        assert!(sent.is_sorted());
         assert!(output.check().is_ok());
     }
 
     #[test]
     fn what_the_account_has_no_room_for_is_not_queued() {
-        let account = Account::of_job("job", UNCHARGED as u64);
+        let account = Account::of_job("job", UNCHARGED.1 as u64);
         let mut output = Plain::new();
-        assert!(matches!(output.push(vec![0; UNCHARGED + 1], 1, Some(&account)), Err(Full::OverLimit(_))));
+        assert!(matches!(output.push(vec![0; UNCHARGED.1 + 1], 1, Some(&account)), Err(Full::OverLimit(_))));
         let nothing = output.flush(usize::MAX, |_, _| panic!("nothing is queued"), |_| ());
         assert_eq!((nothing.unwrap(), account.used()), (Flush::Empty, 0));
     }
@@ -262,19 +318,15 @@ mod tests {
         let (first, second) = (output.keep(1000, 2, &account).unwrap(), output.keep(2000, 3, &account).unwrap());
         output.push(vec![4; 10], 4, Some(&account)).unwrap();
         assert!(matches!(output.keep(1 << 20, 5, &account), Err(Full::OverLimit(_))));
-        assert_eq!((account.used(), output.len()), (3010, 3020));
+        assert_eq!((account.used(), output.len()), (3000, 3020));
         let mut taken: Vec<u8> = Vec::new();
         let flush = |output: &mut Plain, taken: &mut Vec<u8>| {
-            let send = |bytes: &[u8], _: Option<&mut u8>| {
-                taken.extend(bytes);
-                Ok(bytes.len())
-            };
-            output.flush(usize::MAX, send, |_| ()).unwrap()
+            output.flush(usize::MAX, |pieces, _| take(taken, pieces), |_| ()).unwrap()
         };
         assert_eq!((flush(&mut output, &mut taken), taken.len()), (Flush::Kept, 10));
         output.fill(&second, vec![3; 1500]).unwrap();
         assert!(matches!(output.fill(&first, vec![2; 2 << 20]), Err(Full::OverLimit(_))), "more than was expected");
-        assert_eq!((flush(&mut output, &mut taken), account.used(), first.is_there()), (Flush::Kept, 2510, true));
+        assert_eq!((flush(&mut output, &mut taken), account.used(), first.is_there()), (Flush::Kept, 2500, true));
         output.fill(&first, vec![2; 500]).unwrap();
         assert_eq!((flush(&mut output, &mut taken), account.used(), output.len()), (Flush::Empty, 0, 0));
         taken.dedup();
@@ -286,14 +338,41 @@ mod tests {
     #[test]
     fn what_belongs_to_a_message_goes_with_its_first_bytes() {
         let mut output = Plain::new();
-        (1..3).for_each(|number| output.push(vec![number; 3], number, None).unwrap());
+        (101..103).for_each(|number| output.push(vec![number; 3], number, None).unwrap());
         let mut seen = Vec::new();
-        let send = |bytes: &[u8], with: Option<&mut u8>| {
-            seen.push((bytes.len(), with.copied()));
-            if seen.len() == 2 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(2.min(bytes.len())) }
+        let send = |pieces: &[IoSlice<'_>], with: Option<&mut u8>| {
+            seen.push((pieces[0].len(), with.copied()));
+            if seen.len() == 2 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(2.min(pieces[0].len())) }
         };
         output.flush(usize::MAX, send, |_| ()).unwrap();
-        assert_eq!(seen, [(3, Some(1)), (1, None), (1, None), (3, Some(2)), (1, None)]);
+        assert_eq!(seen, [(3, Some(101)), (1, None), (1, None), (3, Some(102)), (1, None)]);
+    }
+
+    #[test]
+    fn messages_go_together_up_to_one_that_goes_alone_or_is_still_to_be_made() {
+        let (account, mut output) = (Account::unlimited(), Plain::new());
+        let push = |output: &mut Plain, number| output.push(vec![number; 3], number, None).unwrap();
+        [1, 2, 103, 4, 5].into_iter().for_each(|number| push(&mut output, number));
+        output.push(Vec::new(), 6, None).unwrap();
+        let kept = output.keep(3, 7, &account).unwrap();
+        push(&mut output, 8);
+        let (mut taken, mut calls, mut sent) = (Vec::new(), Vec::new(), Vec::new());
+        let mut flush = |output: &mut Plain| {
+            let send = |pieces: &[IoSlice<'_>], with: Option<&mut u8>| {
+                calls.push((pieces.len(), with.copied()));
+                // The second call takes a part.
+                let last = pieces.len() - usize::from(calls.len() == 3);
+                take(&mut taken, &pieces[..last])
+            };
+            output.flush(usize::MAX, send, |number| sent.push(number)).unwrap()
+        };
+        assert_eq!(flush(&mut output), Flush::Kept);
+        output.fill(&kept, vec![7; 3]).unwrap();
+        assert_eq!(flush(&mut output), Flush::Empty);
+        assert_eq!(calls, [(2, None), (1, Some(103)), (3, None), (2, None)]);
+        assert_eq!(sent, [1, 2, 103, 4, 5, 6, 7, 8]);
+        taken.dedup();
+        assert_eq!(taken, [1, 2, 103, 4, 5, 7, 8]);
     }
 
     #[test]
@@ -303,11 +382,7 @@ mod tests {
         let mut taken: Vec<u8> = Vec::new();
         for (flushed, first, len) in [(Flush::More, Some(&1), 10), (Flush::More, Some(&2), 5), (Flush::Empty, None, 0)]
         {
-            let send = |bytes: &[u8], _: Option<&mut u8>| {
-                taken.extend(bytes);
-                Ok(bytes.len())
-            };
-            assert_eq!(output.flush(4, send, |_| ()).unwrap(), flushed);
+            assert_eq!(output.flush(4, |pieces, _| take(&mut taken, pieces), |_| ()).unwrap(), flushed);
             assert_eq!((output.first(), output.len()), (first, len));
         }
         assert_eq!(taken, [1, 1, 1, 1, 1, 2, 2, 2, 2, 2]);

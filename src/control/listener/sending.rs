@@ -1,7 +1,7 @@
 //! Sending: frames on their way to peers.
 //!
-//! Little is sent at once. Much is sent in turns of its connection, as time of the process that it is sent for, and so
-//! not while that process is held. What a peer does not take waits until it reads.
+//! Little is sent at once, several frames for one peer together. Much is sent in turns of its connection, as time of the
+//! process that it is sent for, and so not while that process is held. What a peer does not take waits until it reads.
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use crate::transport::output::{Flush, Full, Kept, watch_for_room};
 const REFUSAL: Reply = Reply::Done(Status::ERR_OUT_OF_RESOURCE);
 
 impl Listener {
+    /// Queues a frame.
     pub(super) fn push<T: Wire>(
         &mut self,
         id: u64,
@@ -40,13 +41,12 @@ impl Listener {
             }
             other => other,
         };
-        match pushed {
-            Ok(()) => self.send_soon(id, callers),
-            Err(e) => self.cut(id, &e.into(), callers),
+        if let Err(e) = pushed {
+            self.cut(id, &e.into(), callers);
         }
     }
 
-    /// Sends a push, which is encoded for the first peer that is sent it.
+    /// Queues a push, which is encoded for the first peer that is sent it.
     pub(super) fn push_shared(&mut self, id: u64, push: &Arc<Push>, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         // A push that a weak reference is left of keeps its place: no other one has it.
@@ -64,9 +64,8 @@ impl Listener {
             Push::Event { source, .. } => self.turns.shares.owner(source),
             _ => None,
         };
-        match connection.push_shared(frame, cause) {
-            Ok(()) => self.send_soon(id, callers),
-            Err(e) => self.cut(id, &e.into(), callers),
+        if let Err(e) = connection.push_shared(frame, cause) {
+            self.cut(id, &e.into(), callers);
         }
     }
 
@@ -151,6 +150,9 @@ impl Listener {
     pub(super) fn send_soon(&mut self, id: u64, callers: &mut dyn Callers) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let (queued, waits) = (connection.queued(), connection.wants_write);
+        if queued == 0 && connection.stage != Stage::Refused {
+            return;
+        }
         if self.turns.sends_at_once(id, queued, waits, &mut connection.place) {
             self.write(id, callers);
         }

@@ -500,6 +500,23 @@ impl Visit {
 }
 
 #[test]
+fn what_is_queued_for_a_peer_waits_until_it_is_flushed() {
+    let account = Account::of_job("job", 1 << 20);
+    let mut visit = Visit::new(&account);
+    let reply = Reply::Done(Status::SUCCESS);
+    visit.hear(1);
+    for number in 1..=3 {
+        visit.door.queue(1, Outgoing::Reply { number, reply: reply.clone(), descriptors: Vec::new() }, &mut Nobody);
+    }
+    visit.peer.set_nonblocking(true).unwrap();
+    let nothing = std::io::Read::read(&mut visit.peer, &mut [0; 64]).unwrap_err();
+    assert_eq!((nothing.kind(), account.used()), (io::ErrorKind::WouldBlock, 0), "a few are not charged");
+    visit.peer.set_nonblocking(false).unwrap();
+    visit.door.flush(1, &mut Nobody);
+    assert!(visit.hear(3).into_iter().eq((1..=3).map(|number| (number, reply.clone()))));
+}
+
+#[test]
 fn a_long_answer_is_made_by_a_thread_and_keeps_its_place() {
     let account = Account::of_job("job", 8 << 20);
     let mut visit = Visit::new(&account);

@@ -27,6 +27,7 @@ pub struct ChannelDoor {
     incoming: Receiver<(u64, Incoming)>,
     peers: HashMap<u64, Sender<Outgoing>>,
     spent: Sender<u64>,
+    flushed: Sender<u64>,
 }
 
 impl Door for ChannelDoor {
@@ -60,6 +61,10 @@ impl Door for ChannelDoor {
         }
     }
 
+    fn flush(&mut self, connection: u64, _: &mut dyn Callers) {
+        let _ = self.flushed.send(connection);
+    }
+
     fn deadline(&self) -> Option<Instant> {
         None
     }
@@ -78,6 +83,8 @@ pub struct PeerSide {
     connections: u64,
     /// Connections that an answer of the host has counted for.
     pub spent: Receiver<u64>,
+    /// Connections whose messages have gone out, as often as some have.
+    pub flushed: Receiver<u64>,
 }
 
 /// A peer.
@@ -92,9 +99,9 @@ pub struct ChannelPeer {
 /// Creates a door, and its other side.
 pub fn open() -> (ChannelDoor, PeerSide) {
     let (sender, incoming) = channel();
-    let (spends, spent) = channel();
-    let door = ChannelDoor { incoming, peers: HashMap::new(), spent: spends };
-    (door, PeerSide { incoming: sender, connections: 0, spent })
+    let ((spends, spent), (flushes, flushed)) = (channel(), channel());
+    let door = ChannelDoor { incoming, peers: HashMap::new(), spent: spends, flushed: flushes };
+    (door, PeerSide { incoming: sender, connections: 0, spent, flushed })
 }
 
 impl PeerSide {

@@ -179,6 +179,28 @@ fn an_answer_of_the_host_counts_for_who_has_asked_and_one_to_many_for_nobody() {
 }
 
 #[test]
+fn answers_to_one_peer_go_out_together_those_of_a_turn_and_those_that_the_host_gives_at_once() {
+    let mut server = TestServer::new();
+    let mut peers = server.both_come();
+    let flushed = |server: &TestServer| server.peer_side.flushed.try_iter().collect::<Vec<_>>();
+    flushed(&server);
+    let of_job = Proc::new(server.nspace.clone(), Rank::WILDCARD);
+    peers.iter_mut().for_each(|peer| (0..3).for_each(|_| _ = peer.asks(get(of_job.clone(), keys::JOB_SIZE))));
+    server.turn();
+    assert_eq!((peers.each_ref().map(|peer| replies(peer).len()), flushed(&server)), ([3, 3], vec![1, 2]));
+    let never = server.proc(0);
+    let numbers = [(); 2].map(|()| peers[1].asks(get(never.clone(), "never")));
+    server.turn();
+    for number in numbers {
+        let caller = Caller { peer: PeerId { door: 0, connection: 2 }, number };
+        let answer = move |router: &mut Router| router.redeem(Ticket::Reply(caller, done(Status::ERR_NOT_FOUND)));
+        server.mailbox.post(answer).unwrap();
+    }
+    server.reactor.run_commands();
+    assert_eq!((peers.map(|peer| replies(&peer).len()), flushed(&server)), ([0, 2], vec![2]));
+}
+
+#[test]
 fn what_threads_and_slices_take_for_a_large_commit_counts_for_its_process() {
     let mut server = TestServer::new();
     let [commits, _] = server.both_come();

@@ -24,7 +24,7 @@ pub struct Abort {
     pub done: Completion<()>,
 }
 
-/// Question of a rank or tool, which the launcher answers and which changes nothing for others.
+/// Question or wish of a rank or tool, which the launcher answers in a moment and at its process's pace.
 #[derive(Debug)]
 pub struct Question {
     /// Process that asks.
@@ -38,6 +38,8 @@ pub struct Question {
 pub enum Asked {
     /// Slots.
     Allocation(allocation::Request),
+    /// That something be done to processes.
+    Control(control::Request),
     /// What processes take of this machine.
     Measure(monitor::Request),
     /// How things are.
@@ -71,7 +73,7 @@ pub enum Event {
     Abort(Abort),
     /// A rank spawns another job.
     Spawn(spawn::Request),
-    /// A rank asks that something be done to processes.
+    /// An abort that names processes: they are to end.
     Control(control::Request),
     /// A rank asks something.
     Question(Question),

@@ -308,7 +308,7 @@ impl Host for Launcher {
         if control::wants_nothing(directives) {
             return DONE;
         }
-        self.ask(Event::Control(control::Request::read(requestor, targets, directives, done)?))
+        self.question(requestor, Asked::Control(control::Request::read(requestor, targets, directives, done)?))
     }
 
     fn allocate(&self, client: &Proc, directive: u8, data: &[Info], done: Completion<Infos>) -> Accepted {
@@ -317,11 +317,11 @@ impl Host for Launcher {
     }
 
     /// There is one session: that of the run, with all of its jobs.
-    fn session_control(&self, _: &Proc, session: u32, directives: &[Info], done: Completion<Infos>) -> Accepted {
+    fn session_control(&self, client: &Proc, session: u32, directives: &[Info], done: Completion<Infos>) -> Accepted {
         if session != SESSION {
             return Err(Status::ERR_NOT_FOUND);
         }
-        self.ask(Event::Control(control::Request::of_session(directives, done)?))
+        self.question(client, Asked::Control(control::Request::of_session(directives, done)?))
     }
 
     fn monitor(

@@ -1,26 +1,28 @@
-//! Questions of ranks and tools: each is answered when it is its process's [turn](super::pace).
+//! Questions and wishes of ranks and tools: each is answered when it is its process's [turn](super::pace).
 use std::time::Instant;
 
-use instanton::data::Proc;
+use instanton::data::{Proc, Status};
 use instanton::internal::sys::process;
 
 use super::running::Running;
+use crate::control::{Action, Request};
 use crate::event::{Asked, Question};
+use crate::server::Pmix;
 
 impl Running {
     /// Answers a question, now or when its turn has come.
-    pub(super) fn question(&mut self, question: Question) {
+    pub(super) fn question(&mut self, question: Question, pmix: &Pmix) {
         let (by, made) = (question.by.clone(), question.made);
         let ancestor = self.jobs.ancestor(&by).clone();
         if let Some(question) = self.questions.come(ancestor, by, question, made, Instant::now()) {
-            self.answer(question);
+            self.answer(question, pmix);
         }
     }
 
     /// Answers questions whose turn has come.
-    pub(super) fn answer_what_is_due(&mut self, now: Instant) {
+    pub(super) fn answer_what_is_due(&mut self, now: Instant, pmix: &Pmix) {
         while let Some(question) = self.questions.due(now) {
-            self.answer(question);
+            self.answer(question, pmix);
         }
     }
 
@@ -29,10 +31,17 @@ impl Running {
         drop(self.questions.gone(proc));
     }
 
-    fn answer(&mut self, Question { by, what, .. }: Question) {
+    fn answer(&mut self, Question { by, what, .. }: Question, pmix: &Pmix) {
         let begin = process::thread_time();
         match what {
             Asked::Query(request) => request.answer(&self.jobs, &self.allocations, self.until),
+            Asked::Control(Request { targets, action: Action::Checkpoint(name), done, .. }) => {
+                let targets = targets.unwrap_or_default();
+                let known = self.jobs.named(&targets).is_some();
+                known.then(|| pmix.checkpoint(targets.into_iter().collect(), &name));
+                done.complete(if known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) });
+            }
+            Asked::Control(request) => self.control(request),
             Asked::Measure(request) => request.answer(&self.jobs),
             Asked::Allocation(request) => {
                 let free = u64::from(self.jobs.free_slots());

@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use instanton::data::{Proc, Status};
+use instanton::data::Proc;
 use instanton::launch::{Lacks, TimeLimits, programs};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -28,7 +28,7 @@ use super::stage::{LINGER, READING, Stage};
 use super::start::Starter;
 use crate::allocation::Allocations;
 use crate::args::Run;
-use crate::control::{Action, Condemned};
+use crate::control::Condemned;
 use crate::event::{Event, Question};
 use crate::job::{Job, StreamOptions};
 use crate::jobs::{Jobs, Restart};
@@ -280,12 +280,7 @@ impl Running {
                 // Nobody is left to kill: it is the reader of our output that keeps us waiting.
                 Ok(Event::Signal(signal)) if self.insists(signal) && !self.has_children => return,
                 Ok(Event::Spawn(request)) => self.spawn(request, pmix),
-                Ok(Event::Control(control::Request { targets, action: Action::Checkpoint(name), done, .. })) => {
-                    let targets = targets.unwrap_or_default();
-                    let known = self.jobs.named(&targets).is_some();
-                    known.then(|| pmix.checkpoint(targets.into_iter().collect(), &name));
-                    done.complete(if known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) });
-                }
+                Ok(Event::Question(question)) => self.question(question, pmix),
                 Ok(Event::Finalized(proc)) => self.finalized(&proc, pmix),
                 Ok(Event::Begin) => self.start_held(pmix),
                 Ok(Event::Released(_)) if self.held.is_some() => self.start_held(pmix),
@@ -321,7 +316,6 @@ impl Running {
             Event::Disconnected(procs) => self.jobs.disconnect(&procs),
             Event::Control(request) => self.control(request),
             Event::AbortBy(tool, done) => self.control(control::Request::end(self.jobs.started_by(&tool), done)),
-            Event::Question(question) => self.question(question),
             Event::Released(named) => self.let_go(named.as_deref()),
             // Nobody was left for a moment, and then a job was started.
             Event::Childless if self.jobs.anybody_runs() => self.watch_again(),
@@ -343,6 +337,7 @@ impl Running {
             | Event::CallerSignal(..)
             | Event::CallerGone(_)
             | Event::Spawn(_)
+            | Event::Question(_)
             | Event::Abort(_)
             | Event::Stopped(..)
             | Event::Signal(_)
@@ -409,7 +404,7 @@ impl Running {
         pmix.expire(now);
         self.restart(now, pmix);
         self.spawn_what_is_due(now, pmix);
-        self.answer_what_is_due(now);
+        self.answer_what_is_due(now, pmix);
         self.explain_what_is_due(now, pmix);
         while self.condemned.front().is_some_and(|condemned| condemned.at <= now) {
             let Some(condemned) = self.condemned.pop_front() else { break };

@@ -12,7 +12,7 @@ use super::ctx::Ctx;
 use super::ctx::peers::Caller;
 use super::ctx::ticket::Ticket;
 use crate::account::{Charge, Kind};
-use crate::data::{Info, Key, Proc, Query, Status, Value};
+use crate::data::{Info, Key, Proc, Query, Status, Text, Value};
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
 use crate::trace;
@@ -91,8 +91,8 @@ impl Queries {
     pub fn ask(&mut self, cx: &mut Ctx, known: &Known, caller: Caller, asker: Proc, queries: Vec<Query>) {
         let mut places: Vec<Place> = Vec::new();
         let mut left = Vec::new();
-        let mut bytes = 0;
-        let Ok(mut held) = cx.charge(caller.peer, Kind::Answer, 0) else { return refuse(cx, caller, &asker) };
+        let mut bytes = queries.iter().map(size_of_query).sum();
+        let Ok(mut held) = cx.charge(caller.peer, Kind::Answer, bytes) else { return refuse(cx, caller, &asker) };
         if !queries.iter().all(Query::is_sound) {
             return cx.answer_status(caller, Err(Status::ERR_BAD_PARAM));
         }
@@ -213,6 +213,14 @@ impl Queries {
             self.pending.remove(&number);
         }
     }
+}
+
+/// Returns the bytes that a query takes here and at its host, which is given a copy: many times what it has in its
+/// message where it asks for little.
+fn size_of_query(query: &Query) -> usize {
+    let of_key = |key: &Text| size_of::<Text>() + size_of::<Place>() + size_of::<Info>() + key.as_bytes().len();
+    let keys = query.keys.iter().map(of_key).sum::<usize>();
+    2 * (size_of::<Call>() + size_of::<Query>() + keys + size_of_infos(&query.qualifiers))
 }
 
 fn size_of_info(info: &Info) -> usize {

@@ -224,6 +224,7 @@ mod tests {
 
     /// In its own group, until it is killed.
     fn sleeper() -> std::process::Child {
+        let _alone = super::super::COPIES.write();
         Command::new("sleep").arg("1000").process_group(0).spawn().unwrap()
     }
 

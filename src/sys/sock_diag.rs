@@ -97,6 +97,7 @@ mod tests {
 
     #[test]
     fn the_owner_of_a_connection_is_its_user_and_that_of_none_is_nobody() {
+        let _ends = super::super::COPIES.read();
         for local in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
             // A machine may have no IPv6.
             let Ok(listener) = TcpListener::bind((local, 0)) else { continue };
@@ -112,6 +113,7 @@ mod tests {
 
     #[test]
     fn the_owner_of_a_listener_is_its_user_and_a_connection_is_none() {
+        let _ends = super::super::COPIES.read();
         let everywhere = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let there = SocketAddr::from((Ipv4Addr::LOCALHOST, everywhere.local_addr().unwrap().port()));
         let client = TcpStream::connect(there).unwrap();

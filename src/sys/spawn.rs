@@ -205,6 +205,7 @@ pub(super) mod tests {
     pub fn of(program: &str, arguments: &[&str], start: impl FnOnce(&Spawn<'_>) -> io::Result<u32>) -> io::Result<u32> {
         let null = File::options().read(true).write(true).open("/dev/null").unwrap();
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let _alone = super::super::COPIES.write();
         start(&Spawn {
             program: Path::new(program),
             name: OsStr::new(program),
@@ -231,7 +232,9 @@ pub(super) mod tests {
             streams: [null.as_fd(), writer.as_fd(), writer.as_fd()],
             given,
         };
+        let alone = super::super::COPIES.write();
         let child = Pid::from_raw(spawn.start().unwrap() as i32);
+        drop(alone);
         drop(writer);
         let mut printed = String::new();
         reader.read_to_string(&mut printed).unwrap();
@@ -241,7 +244,6 @@ pub(super) mod tests {
 
     #[test]
     fn a_program_has_what_it_was_given_and_nothing_else() {
-        let _ends = super::super::COPIES.read();
         let group = "ps -o pid=,pgid= -p $$ | { read pid group; test $pid = $group && echo leads; }";
         let printed = shell(&format!("pwd; echo $0 $1 \"$A\"; env | grep -c HOME; {group}"), "sh", "/", None);
         assert_eq!(printed, "/\nzero one x = y\n0\nleads\n");
@@ -260,7 +262,6 @@ pub(super) mod tests {
 
     #[test]
     fn a_program_finds_signals_as_they_are_but_for_those_that_its_runtime_handles() {
-        let _ends = super::super::COPIES.read();
         // The runtime of Rust ignores SIGPIPE, and handles SIGSEGV.
         let before = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         // A shell that starts another program blocks signals meanwhile.

@@ -38,9 +38,16 @@ thread_local! {
 
 /// Keeps the reason of a failure for [`message`].
 pub fn fail(code: impl Into<Code>, reason: impl Display) -> Code {
-    let text: Vec<u8> = reason.to_string().into_bytes().into_iter().filter(|byte| *byte != 0).collect();
-    keep(Cow::Owned(CString::new(text).unwrap_or_default()));
+    keep_reason(&reason);
     code.into()
+}
+
+/// There is one of it for all reasons.
+#[inline(never)]
+fn keep_reason(reason: &dyn Display) {
+    let mut text = reason.to_string().into_bytes();
+    text.retain(|byte| *byte != 0);
+    keep(Cow::Owned(CString::new(text).unwrap_or_default()));
 }
 
 fn keep(text: Cow<'static, CStr>) {

@@ -153,7 +153,7 @@ impl Listener {
     fn end(&mut self, id: u64, writer: &mut JobWriter) {
         let Some(connection) = self.connections.remove(&id) else { return };
         let _ = self.epoll.delete(&connection.stream);
-        connection.page.into_iter().for_each(|page| writer.reader_gone(page));
+        connection.page.into_iter().for_each(|page| _ = writer.reader_gone(page));
     }
 
     /// Cuts a reader off, and forgets its page: one that [`JobWriter::reclaim`] says has lied. A reader that only holds

@@ -36,6 +36,7 @@ pub struct Draft {
     pub(super) job: u64,
     pub(super) rank: Rank,
     pub(super) is_local: bool,
+    pub(super) is_composed: bool,
     /// The entries of the commit.
     pub entries: Vec<Posted>,
     pub(super) visible: Side,
@@ -66,7 +67,14 @@ impl Draft {
         };
         self.visible.next = self.visible.snapshot.records().next(self.rank, &changed.here(), usize::MAX)?;
         self.hidden.next = self.hidden.snapshot.records().next(self.rank, &changed.elsewhere(), usize::MAX)?;
+        self.is_composed = true;
         Ok(())
+    }
+
+    /// Returns whether the record of one audience is composed and written, so that it need only be published.
+    pub(super) fn is_ready(&self, side: &Side) -> bool {
+        let is_written = side.prepared.as_ref().is_none_or(|prepared| prepared.unwritten.is_none());
+        self.is_composed && side.next.is_none() && is_written
     }
 
     /// Writes the records to the blocks that were taken for them.

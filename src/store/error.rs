@@ -181,19 +181,29 @@ pub enum WriteError {
         ranks: u32,
     },
     /// Data of this scope does not belong here: LOCAL data of another node, or a scope that nobody else may see.
-    #[error("data of scope {} of rank {rank} does not belong here", scope.0)]
+    #[error("{}", wrong_scope(*.rank, *.scope))]
     Scope {
         /// Rank whose data it is.
         rank: Rank,
         /// Its scope.
         scope: Scope,
     },
+    /// A draft, batch, part or move that another writer has made.
+    #[error("a {0} of another writer")]
+    Foreign(&'static str),
     /// The writer's own segments make no sense.
     #[error("a segment is damaged: {0}")]
     Damaged(#[from] ReadError),
     /// The writer's own segments cannot be read.
     #[error("{0}")]
     Attach(#[from] AttachError),
+}
+
+fn wrong_scope(rank: Rank, scope: Scope) -> String {
+    match scope {
+        Scope::LOCAL => format!("LOCAL data of rank {rank}, which runs on another node"),
+        Scope(other) => format!("data of rank {rank} of scope {other}: there are LOCAL (1), REMOTE (2) and GLOBAL (3)"),
+    }
 }
 
 impl WriteError {
@@ -217,7 +227,9 @@ impl WriteError {
             | WriteError::TooLarge { .. }
             | WriteError::TakesLong { .. } => Status::ERR_OUT_OF_RESOURCE,
             WriteError::Value { error, .. } => error.status(),
-            WriteError::Nspace { .. } | WriteError::Rank { .. } | WriteError::Scope { .. } => Status::ERR_BAD_PARAM,
+            WriteError::Nspace { .. } | WriteError::Rank { .. } | WriteError::Scope { .. } | WriteError::Foreign(_) => {
+                Status::ERR_BAD_PARAM
+            }
             WriteError::Damaged(_) | WriteError::Attach(_) => Status::ERROR,
         }
     }

@@ -447,9 +447,10 @@ impl JobWriter {
         self.pages.make(self.reader.job_id(), &self.limits.budget)
     }
 
-    /// Forgets a reader whose process has ended: it holds nothing any more.
-    pub fn reader_gone(&mut self, reader: ReaderId) {
-        self.pages.remove(reader);
+    /// Forgets a reader whose process has ended: it holds nothing any more. Returns whether it was one of this
+    /// writer's; of another one nothing is changed.
+    pub fn reader_gone(&mut self, reader: ReaderId) -> bool {
+        self.pages.remove(reader)
     }
 
     /// Returns whether [`reclaim`](Self::reclaim) may free more than it costs, or has something to tell.

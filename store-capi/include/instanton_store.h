@@ -280,8 +280,8 @@ int instanton_job_export(
  * pass on and to close. Thread: one thread at a time for each job. */
 int instanton_job_reader(instanton_job_t *job, int *descriptor, uint64_t *reader);
 
-/* Forgets a reader whose process has ended or has freed its view; until then what its guards held stays.
- * Thread: one thread at a time for each job. */
+/* Forgets a reader whose process has ended or has freed its view; until then what its guards held stays. A
+ * reader of another job changes nothing. Thread: one thread at a time for each job. */
 int instanton_job_reader_gone(instanton_job_t *job, uint64_t reader);
 
 /* Opens an abstract Unix socket, and says the address for instanton_view_open: to be put into the

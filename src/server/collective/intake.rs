@@ -105,10 +105,14 @@ impl Intake {
             (result, _) => result,
         };
         match result {
-            Ok(()) if has_room => {
-                store.arrived(inbound, writing.arriving);
-                Ok(Progress::More)
-            }
+            Ok(()) if has_room => match store.arrived(inbound, writing.arriving) {
+                Ok(()) => Ok(Progress::More),
+                Err(error) => {
+                    let status = not_stored(&writing.proc, &error, error.status());
+                    self.give_up(jobs);
+                    Err(status)
+                }
+            },
             Ok(()) => Ok(Progress::Works(writing)),
             Err(error) => {
                 store.give_up_arriving(writing.arriving, &error);

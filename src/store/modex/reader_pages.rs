@@ -2,6 +2,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use instanton_layout::page::{self, Pinned};
+use instanton_layout::sync::{AtomicU64, Ordering};
 use instanton_layout::words::RawWords;
 
 use crate::store::budget::{Budget, Charge};
@@ -34,6 +35,10 @@ impl From<ReaderPageHandle> for OwnedFd {
         page.fd
     }
 }
+
+/// The number that was given last, by any writer of this process: so that what is said to one of a reader of another
+/// one changes nothing.
+static LAST: AtomicU64 = AtomicU64::new(0);
 
 struct Page {
     id: ReaderId,
@@ -107,7 +112,6 @@ impl Held {
 #[derive(Default)]
 pub(in crate::store) struct Pages {
     pages: Vec<Page>,
-    last: u64,
     /// True if a closed page was opened or removed since the last scan.
     has_let_go: bool,
     misused: Vec<(ReaderId, Misuse)>,
@@ -118,16 +122,18 @@ impl Pages {
         let bytes = page::WORDS as u64 * 8;
         let charge = budget.charge(bytes).ok_or_else(|| WriteError::budget(budget, bytes))?;
         let (mapping, fd) = memory::reader_page(bytes).map_err(|error| WriteError::Memory(Box::new(error)))?;
-        self.last += 1;
-        let id = ReaderId(self.last);
+        let id = ReaderId(LAST.fetch_add(1, Ordering::Relaxed) + 1);
         page::format(&mapping.words_mut(), job, id.0);
         self.pages.push(Page { id, mapping, closed: None, has_lied: false, _charge: charge });
         Ok(ReaderPageHandle { id, fd })
     }
 
-    pub(in crate::store) fn remove(&mut self, id: ReaderId) {
+    /// Forgets a page. Answers whether there was one.
+    pub(in crate::store) fn remove(&mut self, id: ReaderId) -> bool {
         self.has_let_go |= self.is_closed(id);
+        let before = self.pages.len();
         self.pages.retain(|page| page.id != id);
+        self.pages.len() < before
     }
 
     fn is_closed(&self, id: ReaderId) -> bool {

@@ -357,9 +357,11 @@ impl Table {
         self.records().newest(rank)
     }
 
-    /// Returns whether a rank's records are still those that the prepared one continues or replaces.
+    /// Returns whether a rank's records are still those that the prepared one continues or replaces, and there is a
+    /// page of the rank table to publish it in: another part of a batch that was to bring one may have been given up.
     pub(in crate::store) fn is_up_to_date(&self, prepared: &Prepared) -> bool {
-        self.newest(prepared.rank).is_ok_and(|newest| newest == prepared.before)
+        let has_page = prepared.page.is_some() || self.job().page(job::page_of(prepared.rank.0)).is_some();
+        has_page && self.newest(prepared.rank).is_ok_and(|newest| newest == prepared.before)
     }
 
     /// Publishes what was prepared. Answers the blocks that are not referred to any more.

@@ -12,6 +12,7 @@ mod chains;
 mod concurrent;
 mod corrupt;
 mod departures;
+mod foreign;
 mod limits;
 mod moves;
 pub(super) mod odd_jobs;

@@ -30,7 +30,7 @@ impl JobWriter {
         };
         self.drafts += 1;
         let (job, is_local) = (self.reader.job_id(), self.is_local(rank));
-        Ok(Draft { job, rank, is_local, entries, visible, hidden })
+        Ok(Draft { job, rank, is_local, is_composed: false, entries, visible, hidden })
     }
 
     /// Returns whether a draft is one of this job.
@@ -46,8 +46,11 @@ impl JobWriter {
     /// Takes blocks for the records of a draft.
     ///
     /// # Errors
-    /// [`WriteError`] when there is no room.
+    /// [`WriteError`] when there is no room, or it is a draft of another writer.
     pub fn reserve(&mut self, draft: &mut Draft) -> Result<(), WriteError> {
+        if !self.is_own(draft) {
+            return Err(WriteError::Foreign("draft"));
+        }
         if let Some(mut next) = draft.visible.next.take() {
             draft.visible.prepared = Some(self.visible.reserve(draft.rank, &mut next, &mut BTreeSet::new())?);
         }
@@ -64,13 +67,17 @@ impl JobWriter {
         is_current(&self.visible, &draft.visible) && is_current(&self.hidden, &draft.hidden)
     }
 
-    /// Publishes a draft, and returns its entries. Nothing where the rank's records have changed since it was begun:
-    /// then it is given up, and its entries are to be stored anew.
+    /// Publishes a draft, and returns its entries. One whose records are not all composed and written, or whose rank
+    /// has other records since it was begun, is given up, and its entries are stored as by [`update`](Self::update).
     ///
     /// # Errors
-    /// [`WriteError`]
+    /// [`WriteError`], with the entries.
     pub fn finish(&mut self, mut draft: Draft) -> Result<Vec<Posted>, (WriteError, Vec<Posted>)> {
-        if !self.is_up_to_date(&draft) {
+        if !self.is_own(&draft) {
+            return Err((WriteError::Foreign("draft"), draft.entries));
+        }
+        let is_ready = draft.is_ready(&draft.visible) && draft.is_ready(&draft.hidden);
+        if !is_ready || !self.is_up_to_date(&draft) {
             let rank = draft.rank;
             let entries = self.give_up(draft);
             return match self.update(rank, &entries) {
@@ -89,8 +96,12 @@ impl JobWriter {
         }
     }
 
-    /// Gives up a draft: nothing of it has been seen. Returns its entries.
+    /// Gives up a draft: nothing of it has been seen. Returns its entries, which is all that is done with one of
+    /// another writer.
     pub fn give_up(&mut self, mut draft: Draft) -> Vec<Posted> {
+        if !self.is_own(&draft) {
+            return draft.entries;
+        }
         self.drafts -= 1;
         draft.visible.prepared.take().into_iter().for_each(|prepared| self.visible.discard(prepared));
         draft.hidden.prepared.take().into_iter().for_each(|prepared| self.hidden.discard(prepared));
@@ -118,6 +129,9 @@ impl JobWriter {
         rank: Rank,
         entries: Vec<Posted>,
     ) -> Result<(), (WriteError, Vec<Posted>)> {
+        if !self.is_own_batch(batch) {
+            return Err((WriteError::Foreign("batch"), entries));
+        }
         match self.prepare_part(batch, rank, &entries) {
             Ok(part) => batch.parts.push_back(Part { entries, ..part }),
             Err(error) => return Err((error, entries)),
@@ -141,8 +155,9 @@ impl JobWriter {
     /// Takes blocks for the records of a part that is composed, which another thread is to write then.
     ///
     /// # Errors
-    /// [`WriteError`] when there is no room.
+    /// [`WriteError`] when there is no room, or batch or part are of another writer.
     pub fn reserve_part(&mut self, batch: &mut Batch, part: &mut DraftedPart) -> Result<(), WriteError> {
+        self.check_part(batch, part)?;
         let side = &mut part.draft.visible;
         if let Some(mut next) = side.next.take() {
             side.prepared = Some(self.visible.reserve(part.draft.rank, &mut next, &mut batch.pages)?);
@@ -150,12 +165,31 @@ impl JobWriter {
         self.announce(&self.visible.set)
     }
 
-    /// Adds a part that is written to its batch.
-    pub fn add(&mut self, batch: &mut Batch, part: DraftedPart) {
+    /// Adds a part that is written to its batch; one that is not is [prepared](Self::prepare) instead.
+    ///
+    /// # Errors
+    /// [`WriteError`], with the entries, as of [`prepare`](Self::prepare).
+    pub fn add(&mut self, batch: &mut Batch, part: DraftedPart) -> Result<(), (WriteError, Vec<Posted>)> {
+        if let Err(error) = self.check_part(batch, &part) {
+            return Err((error, self.give_up_part(part)));
+        }
+        if !part.draft.is_ready(&part.draft.visible) {
+            let (rank, entries) = (part.rank(), self.give_up_part(part));
+            return self.prepare(batch, rank, entries);
+        }
         self.drafts -= 1;
         let DraftedPart { mut draft, before } = part;
         let prepared = draft.visible.prepared.take();
         batch.parts.push_back(Part { rank: draft.rank, entries: draft.entries, before, prepared });
+        Ok(())
+    }
+
+    fn check_part(&self, batch: &Batch, part: &DraftedPart) -> Result<(), WriteError> {
+        match (self.is_own_batch(batch), self.is_own_part(part)) {
+            (false, _) => Err(WriteError::Foreign("batch")),
+            (true, false) => Err(WriteError::Foreign("part")),
+            (true, true) => Ok(()),
+        }
     }
 
     /// Gives up a part of a batch. Returns its entries. The batch can only be ended then.
@@ -184,8 +218,11 @@ impl JobWriter {
     /// Publishes the part of a batch that was prepared first. `None` where there is none left.
     ///
     /// # Errors
-    /// [`WriteError`] when the job's words are damaged.
+    /// [`WriteError`] when the job's words are damaged, or it is a batch of another writer.
     pub fn publish_next(&mut self, batch: &mut Batch) -> Result<Option<Published>, WriteError> {
+        if !self.is_own_batch(batch) {
+            return Err(WriteError::Foreign("batch"));
+        }
         let Some(Part { rank, entries, before, prepared }) = batch.parts.pop_front() else { return Ok(None) };
         // A part that another thread has composed may have seen a change that came before that.
         let seen = |newest| newest == before && prepared.iter().all(|prepared| self.visible.is_up_to_date(prepared));
@@ -197,8 +234,12 @@ impl JobWriter {
         Ok(Some(Published { rank, entries, is_current }))
     }
 
-    /// Ends a batch. Nobody has seen what is not published by then, and nobody will.
+    /// Ends a batch. Nobody has seen what is not published by then, and nobody will. One of another writer is only
+    /// dropped.
     pub fn end_batch(&mut self, batch: Batch) {
+        if !self.is_own_batch(&batch) {
+            return;
+        }
         self.drafts -= 1;
         self.batches -= 1;
         batch.parts.into_iter().filter_map(|part| part.prepared).for_each(|prepared| self.visible.discard(prepared));

@@ -86,8 +86,11 @@ impl JobWriter {
     /// Takes blocks for records that are composed.
     ///
     /// # Errors
-    /// [`WriteError`] when there is no room.
+    /// [`WriteError`] when there is no room, or it is a move of another writer.
     pub fn reserve_move(&mut self, of: &mut Move) -> Result<(), WriteError> {
+        if !self.is_own_move(of) {
+            return Err(WriteError::Foreign("move"));
+        }
         let table = self.table(of.is_hidden);
         for moving in &mut of.ranks {
             let next = moving.next.take().filter(|next| table.newest(moving.rank).is_ok_and(|now| now == next.before));
@@ -101,15 +104,19 @@ impl JobWriter {
     /// Publishes records that are written, but those of ranks that have posted something meanwhile.
     ///
     /// # Errors
-    /// [`WriteError`]
+    /// [`WriteError`] when the job's words are damaged, or it is a move of another writer.
     pub fn finish_move(&mut self, mut of: Move) -> Result<(), WriteError> {
+        if !self.is_own_move(&of) {
+            return Err(WriteError::Foreign("move"));
+        }
         // Data of other nodes was prepared to continue the records that there are.
         let may_publish = self.batches == 0;
         let mut result = Ok(());
         for moving in &mut of.ranks {
             let Some(prepared) = moving.prepared.take() else { continue };
             let table = self.table(of.is_hidden);
-            if !may_publish || result.is_err() || !table.is_up_to_date(&prepared) {
+            let is_written = prepared.unwritten.is_none();
+            if !may_publish || result.is_err() || !is_written || !table.is_up_to_date(&prepared) {
                 table.discard(prepared);
                 continue;
             }
@@ -120,8 +127,11 @@ impl JobWriter {
         result
     }
 
-    /// Gives up a move: nothing of it has been seen.
+    /// Gives up a move: nothing of it has been seen. One of another writer is only dropped.
     pub fn give_up_move(&mut self, of: Move) {
+        if !self.is_own_move(&of) {
+            return;
+        }
         for prepared in of.ranks.into_iter().filter_map(|moving| moving.prepared) {
             self.table(of.is_hidden).discard(prepared);
         }

@@ -40,8 +40,11 @@ impl JobWriter {
         Ok(Departure { job: self.reader.job_id(), number, visible, hidden, ranks, takes })
     }
 
-    /// Ends a departure. What it took is new again where it was not read.
+    /// Ends a departure. What it took is new again where it was not read. One of another writer is only dropped.
     pub fn end_departure(&mut self, departure: Departure, was_read: bool) {
+        if !self.is_own_departure(&departure) {
+            return;
+        }
         self.departures.end(departure.number).into_iter().for_each(|block| self.hidden.discard_block(block));
         if departure.takes && !was_read {
             departure.ranks.into_iter().for_each(|of| self.unsent.put_back(of.rank, of.changed));

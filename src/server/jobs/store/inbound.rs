@@ -105,9 +105,17 @@ impl JobStore {
     }
 
     /// Adds data that a thread has written to the inbound data.
-    pub fn arrived(&mut self, inbound: &mut Inbound, arriving: Arriving) {
-        self.writer.add(&mut inbound.batch, arriving.part);
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn arrived(&mut self, inbound: &mut Inbound, arriving: Arriving) -> Result<(), WriteError> {
+        let rank = arriving.part.rank();
+        self.writer.add(&mut inbound.batch, arriving.part).map_err(|(error, entries)| {
+            self.not_stored(rank, entries, error.status());
+            error
+        })?;
         inbound.versions.push_back(arriving.version);
+        Ok(())
     }
 
     /// Gives up arriving data, which others are told who ask for its keys.

@@ -149,8 +149,7 @@ unsafe fn write_value(proc: &mut ProcWriter<'_>, slot: KeySlot, value: &pmix_val
 #[inline(never)]
 unsafe fn write_rare_value(proc: &mut ProcWriter<'_>, slot: KeySlot, value: &pmix_value_t) -> Result<(), Status> {
     // SAFETY: as promised by the caller.
-    proc.datum(slot, unsafe { datum(value) }?);
-    Ok(())
+    proc.datum(slot, unsafe { datum(value) }?).map_err(|error| error.status())
 }
 
 /// Returns whether an attribute has that key.

@@ -5,6 +5,7 @@
 //! for many), and nothing is nested deeper than [`MAX_DEPTH`] (so a crafted archive cannot exhaust the stack). Names
 //! and arrays are checked again as they are taken out, see [`Key`](super::Key) and [`DataArray`](super::DataArray).
 //! [`encode`] keeps the same limits, so what one end writes the other accepts.
+use std::cell::Cell;
 use std::num::NonZeroUsize;
 
 use rkyv::api::{access_with_context, deserialize_using, serialize_using};
@@ -24,7 +25,7 @@ pub const MAX_DEPTH: usize = 32;
 
 /// Deepest nesting of pointers, in which rkyv counts. An array in an attribute in an array is two, and a message around
 /// it all, and the text in the innermost attribute, add a few.
-const MAX_POINTERS: usize = 2 * MAX_DEPTH + 8;
+pub(crate) const MAX_POINTERS: usize = 2 * MAX_DEPTH + 8;
 
 /// Longest archive. rkyv's own pointers reach 2 GiB, and it panics beyond.
 pub const MAX_LEN: usize = 1 << 30;
@@ -36,8 +37,8 @@ pub const ALIGNMENT: usize = 16;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// Longer than [`MAX_LEN`] or deeper than [`MAX_DEPTH`].
-    #[error("cannot be archived: {0}")]
+    /// Longer than [`MAX_LEN`], deeper than [`MAX_DEPTH`], or no value of its type.
+    #[error("{0}")]
     Unfit(BoxedError),
     /// The bytes are not what [`encode`] makes of such a thing.
     #[error("{len} bytes that are no archive of it: {cause}")]
@@ -50,6 +51,11 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
+    #[cold]
+    pub(crate) fn too_deep() -> Self {
+        ArchiveError::Unfit(BoxedError::new(TooDeep))
+    }
+
     /// The status for whoever asked.
     pub fn status(&self) -> Status {
         match self {
@@ -64,8 +70,12 @@ impl ArchiveError {
 pub struct Bounded(AlignedVec<ALIGNMENT>);
 
 #[derive(Debug, thiserror::Error)]
-#[error("longer than {MAX_LEN} bytes")]
+#[error("an archive of it would be longer than {MAX_LEN} bytes")]
 struct TooLong;
+
+#[derive(Debug, thiserror::Error)]
+#[error("it is nested too deeply: {MAX_DEPTH} arrays in one another are allowed")]
+struct TooDeep;
 
 impl Positional for Bounded {
     fn pos(&self) -> usize {
@@ -132,7 +142,8 @@ pub fn encode_behind<T: Wire>(thing: &T, front: usize, room: usize) -> Result<Al
         serialize_using(thing, &mut serializer).map(|_| serializer.into_writer().0)
     })
     .map_err(ArchiveError::Unfit)?;
-    check::<T>(&bytes[front..]).map_err(ArchiveError::Unfit)?;
+    // Nothing else can be wrong with what was just made.
+    check::<T>(&bytes[front..]).map_err(|_| ArchiveError::too_deep())?;
     Ok(bytes)
 }
 
@@ -194,6 +205,65 @@ where
 impl<D: Fallible + ?Sized> DeserializeWith<<Vec<u8> as Archive>::Archived, Vec<u8>, D> for Bytes {
     fn deserialize_with(field: &<Vec<u8> as Archive>::Archived, _: &mut D) -> Result<Vec<u8>, D::Error> {
         Ok(field.as_slice().to_vec())
+    }
+}
+
+/// Form in which fields that may have more of their own kind in them are archived: as any other, to a limited depth.
+#[derive(Debug)]
+pub struct Nested;
+
+thread_local! {
+    /// Fields in one another that this thread archives just now.
+    static LEVELS: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Archives as a peer does that keeps no limit.
+#[cfg(test)]
+pub(super) fn without_limit<T>(archive: impl FnOnce() -> T) -> T {
+    let levels = LEVELS.replace(isize::MIN / 2);
+    let archived = archive();
+    LEVELS.set(levels);
+    archived
+}
+
+/// One of them.
+struct Level;
+
+impl Level {
+    fn enter() -> Option<Self> {
+        let levels = LEVELS.get();
+        (levels < MAX_POINTERS as isize).then(|| {
+            LEVELS.set(levels + 1);
+            Level
+        })
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        LEVELS.set(LEVELS.get() - 1);
+    }
+}
+
+impl<F: Archive> ArchiveWith<F> for Nested {
+    type Archived = F::Archived;
+    type Resolver = F::Resolver;
+
+    fn resolve_with(field: &F, resolver: Self::Resolver, out: Place<Self::Archived>) {
+        field.resolve(resolver, out);
+    }
+}
+
+impl<F: Serialize<S>, S: Fallible<Error: Source> + ?Sized> SerializeWith<F, S> for Nested {
+    fn serialize_with(field: &F, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
+        let _level = Level::enter().ok_or_else(|| S::Error::new(TooDeep))?;
+        field.serialize(serializer)
+    }
+}
+
+impl<F: Archive<Archived: Deserialize<F, D>>, D: Fallible + ?Sized> DeserializeWith<F::Archived, F, D> for Nested {
+    fn deserialize_with(field: &F::Archived, deserializer: &mut D) -> Result<F, D::Error> {
+        field.deserialize(deserializer)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Arrays: many elements of one type.
+use std::cell::Cell;
+
 use rkyv::rancor::{Fallible, Source};
 use rkyv::{Archive, Deserialize, Serialize};
 
+use super::archive::{MAX_DEPTH, Nested};
 use super::{ArchivedValue, DataType, Info, Nspace, Proc, Rank, Status, Value};
 
 /// A `pmix_data_array_t`: elements of one type.
@@ -18,7 +21,7 @@ use super::{ArchivedValue, DataType, Info, Nspace, Proc, Rank, Status, Value};
 #[rkyv(bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source)))]
 pub struct DataArray {
     ty: DataType,
-    #[rkyv(omit_bounds)]
+    #[rkyv(omit_bounds, with = Nested)]
     items: Vec<Value>,
 }
 
@@ -64,8 +67,8 @@ impl DataArray {
     }
 
     /// The elements, given away.
-    pub fn into_items(self) -> Vec<Value> {
-        self.items
+    pub fn into_items(mut self) -> Vec<Value> {
+        std::mem::take(&mut self.items)
     }
 
     /// Returns the number of elements.
@@ -78,12 +81,48 @@ impl DataArray {
         self.items.is_empty()
     }
 
+    /// Returns whether elements of its type can have others in them.
+    pub(super) fn nests(&self) -> bool {
+        [DataType::INFO, DataType::DATA_ARRAY, DataType::VALUE, DataType::PDATA, DataType::APP, DataType::QUERY]
+            .contains(&self.ty)
+    }
+
     /// The attributes of an array of them; none where it is of another type.
     pub fn infos(&self) -> impl Iterator<Item = &Info> {
         self.items.iter().filter_map(|item| match item {
             Value::Info(info) => Some(&**info),
             _ => None,
         })
+    }
+}
+
+thread_local! {
+    /// Arrays in one another that this thread drops just now.
+    static DROPPED: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Drop for DataArray {
+    /// Drops elements one in the other up to the depth that can be archived, and what is deeper one after the other, so
+    /// that no depth exhausts the stack.
+    fn drop(&mut self) {
+        if !self.nests() {
+            return;
+        }
+        let mut items = std::mem::take(&mut self.items);
+        let depth = DROPPED.get();
+        if depth < MAX_DEPTH {
+            DROPPED.set(depth + 1);
+            drop(items);
+            return DROPPED.set(depth);
+        }
+        while let Some(item) = items.pop() {
+            match item {
+                Value::DataArray(mut array) => items.append(&mut array.items),
+                Value::Info(info) => items.push(info.value),
+                Value::Value(value) => items.push(*value),
+                _ => {}
+            }
+        }
     }
 }
 

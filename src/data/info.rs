@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rkyv::{Archive, Deserialize, Serialize};
 
+use super::archive::Nested;
 use super::{Key, Nspace, Text, Value, constants, keys};
 
 /// A `pmix_rank_t`: a rank of a namespace or one of the special ranks.
@@ -92,7 +93,7 @@ pub struct Info {
     /// `constants::info_directives` bits.
     pub flags: u32,
     /// Its value.
-    #[rkyv(omit_bounds)]
+    #[rkyv(omit_bounds, with = Nested)]
     pub value: Value,
 }
 
@@ -174,7 +175,7 @@ pub struct Pdata {
     /// Key of the data.
     pub key: Key,
     /// The value.
-    #[rkyv(omit_bounds)]
+    #[rkyv(omit_bounds, with = Nested)]
     pub value: Value,
 }
 

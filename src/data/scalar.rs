@@ -3,14 +3,24 @@ use super::{Channels, DataRange, DataType, Rank, Scope, Status, Value};
 
 /// The word of each Rust type: its bytes, little end first, and zeros.
 trait Word: Sized {
+    /// The largest word that is one; so are all below it.
+    const LARGEST: u64;
+
     fn to_word(&self) -> u64;
     /// `None` for bytes that are no such thing.
     fn from_word(word: u64) -> Option<Self>;
 }
 
+/// The largest word of that which something is made of.
+const fn largest_of<F: Word, T>(_: fn(F) -> T) -> u64 {
+    F::LARGEST
+}
+
 macro_rules! integers {
     ($($signed:ty: $unsigned:ty),*) => {
         $(impl Word for $signed {
+            const LARGEST: u64 = <$unsigned>::MAX as u64;
+
             fn to_word(&self) -> u64 {
                 u64::from(*self as $unsigned)
             }
@@ -23,6 +33,8 @@ macro_rules! integers {
 integers!(u8: u8, u16: u16, u32: u32, u64: u64, i8: u8, i16: u16, i32: u32, i64: u64);
 
 impl Word for bool {
+    const LARGEST: u64 = 1;
+
     fn to_word(&self) -> u64 {
         u64::from(*self)
     }
@@ -32,6 +44,8 @@ impl Word for bool {
 }
 
 impl Word for f32 {
+    const LARGEST: u64 = u32::LARGEST;
+
     fn to_word(&self) -> u64 {
         self.to_bits().to_word()
     }
@@ -41,6 +55,8 @@ impl Word for f32 {
 }
 
 impl Word for f64 {
+    const LARGEST: u64 = u64::LARGEST;
+
     fn to_word(&self) -> u64 {
         self.to_bits()
     }
@@ -52,6 +68,8 @@ impl Word for f64 {
 macro_rules! wrappers {
     ($($name:ident),*) => {
         $(impl Word for $name {
+            const LARGEST: u64 = largest_of($name);
+
             fn to_word(&self) -> u64 {
                 self.0.to_word()
             }
@@ -86,6 +104,15 @@ macro_rules! scalars {
             pub fn from_word(ty: DataType, word: u64) -> Option<Value> {
                 match ty {
                     $(DataType::$ty => Word::from_word(word).map(Value::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The largest word that is a value of type `ty`, as every smaller one is; `None` where the type has no
+            /// words.
+            pub(crate) fn largest_word(ty: DataType) -> Option<u64> {
+                match ty {
+                    $(DataType::$ty => Some(largest_of(Value::$variant)),)*
                     _ => None,
                 }
             }

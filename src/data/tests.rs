@@ -164,8 +164,22 @@ fn a_nest_too_deep_is_refused_at_both_ends() {
     assert_eq!(archive::from_archive(&archive::to_archive(&fits).unwrap()).unwrap(), fits);
     assert!(matches!(archive::to_archive(&nest(MAX_DEPTH * 2)), Err(ArchiveError::Unfit(_))));
     // A sender that does not keep the limit: rkyv itself writes any depth.
-    let deep = rkyv::to_bytes::<rkyv::rancor::BoxedError>(&nest(1000)).unwrap();
+    let deep = archive::without_limit(|| rkyv::to_bytes::<rkyv::rancor::BoxedError>(&nest(1000))).unwrap();
     assert!(matches!(archive::from_archive(&deep), Err(ArchiveError::Malformed { .. })));
+}
+
+#[test]
+fn no_depth_exhausts_the_stack() {
+    let nest = |depth: usize| (0..depth).fold(Value::from("bottom"), |value, _| DataArray::of([value]).into());
+    assert!(!nest(MAX_DEPTH).is_too_deep());
+    let in_attributes = (0..100_000).fold(Value::from(1u32), |value, _| Value::infos(vec![Info::new("k", value)]));
+    for deep in [nest(100_000), in_attributes] {
+        assert!(deep.is_too_deep());
+        let refused = archive::to_archive(&deep).unwrap_err();
+        assert_eq!(refused.to_string(), "it is nested too deeply: 32 arrays in one another are allowed");
+    }
+    assert!(archive::to_archive(&nest(2 * MAX_DEPTH)).is_ok_and(|bytes| archive::from_archive(&bytes).is_ok()));
+    assert!(archive::to_archive(&nest(3 * MAX_DEPTH)).is_err());
 }
 
 /// A peer can archive what our types would never hold: here, bytes laid out like a name.

@@ -1,7 +1,7 @@
 //! Values: what a key can hold.
 use rkyv::{Archive, Deserialize, Serialize};
 
-use super::archive::Bytes;
+use super::archive::{Bytes, MAX_POINTERS, Nested};
 use super::{
     App, Channels, Coord, Cpuset, DataArray, DataRange, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar,
     Geometry, Info, NetStats, NodePid, NodeStats, Nspace, Pdata, Proc, ProcInfo, ProcStats, Query, Rank, RegAttr,
@@ -53,7 +53,7 @@ pub enum Value {
     Time(i64),
     Status(Status),
     /// An element of an array of values; a value itself is never of this type.
-    Value(#[rkyv(omit_bounds)] Box<Value>),
+    Value(#[rkyv(omit_bounds, with = Nested)] Box<Value>),
     Proc(Proc),
     App(#[rkyv(omit_bounds)] Box<App>),
     Info(#[rkyv(omit_bounds)] Box<Info>),
@@ -157,3 +157,24 @@ variants! {
 }
 
 impl Eq for Value {}
+
+impl Value {
+    /// Returns whether it is nested more deeply than can be archived, looking no deeper than that.
+    pub(crate) fn is_too_deep(&self) -> bool {
+        self.is_deeper(MAX_POINTERS)
+    }
+
+    fn is_deeper(&self, levels: usize) -> bool {
+        let below = |value: &Value| levels == 0 || value.is_deeper(levels - 1);
+        let any = |infos: &[Info]| infos.iter().any(|info| below(&info.value));
+        match self {
+            Value::Value(value) => below(value),
+            Value::Info(info) => below(&info.value),
+            Value::Pdata(data) => below(&data.value),
+            Value::App(app) => any(&app.info),
+            Value::Query(query) => any(&query.qualifiers),
+            Value::DataArray(array) => array.nests() && array.items().iter().any(below),
+            _ => false,
+        }
+    }
+}

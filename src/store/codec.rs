@@ -68,6 +68,11 @@ pub(super) fn scalar_value(ty: DataType, bits: u64) -> Option<Value> {
     if ty == DataType::UNDEF { Some(Value::Undef) } else { Value::from_word(ty, bits) }
 }
 
+/// The largest bits that a value of a type of at most 8 bytes has; all smaller ones are values of it, too.
+pub(super) fn largest_scalar(ty: DataType) -> Option<u64> {
+    if ty == DataType::UNDEF { Some(u64::MAX) } else { Value::largest_word(ty) }
+}
+
 pub(super) fn encode(value: &Value) -> Result<Encoded<'_>, ArchiveError> {
     use Value as V;
     if let Some(bits) = scalar(value) {

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 
 use rkyv::rancor::{BoxedError, Source};
 
-use super::codec::{self, Encoded, scalar, scalar_value, with_nul};
+use super::codec::{self, Encoded, largest_scalar, scalar, scalar_value, with_nul};
 use crate::data::archive::ArchiveError;
 use crate::data::{BadBytes, DataType, Key, Posted, Scope, Text, Value};
 
@@ -69,7 +69,7 @@ impl Datum<'_> {
     /// [`ArchiveError`] where the type and what is given for it do not go together.
     pub fn to_value(&self) -> Result<Value, ArchiveError> {
         Ok(match self {
-            Datum::Scalar(ty, bits) => scalar_value(*ty, *bits).ok_or_else(|| unfit(NotOfType(*ty)))?,
+            Datum::Scalar(ty, bits) => scalar_value(*ty, *bits).ok_or_else(|| not_scalar(*ty, *bits))?,
             Datum::Text(None) => Value::String(None),
             Datum::Text(Some(text)) => Value::String(Some(Text::new(text).map_err(unfit)?)),
             Datum::Bytes(DataType::BYTE_OBJECT, bytes) => Value::ByteObject(bytes.to_vec()),
@@ -77,20 +77,22 @@ impl Datum<'_> {
             Datum::Bytes(DataType::COMPRESSED_STRING, bytes) => Value::CompressedString(bytes.to_vec()),
             Datum::Bytes(DataType::COMPRESSED_BYTE_OBJECT, bytes) => Value::CompressedByteObject(bytes.to_vec()),
             Datum::Bytes(DataType::DATA_BUFFER, bytes) => Value::DataBuffer(bytes.to_vec()),
-            Datum::Bytes(ty, _) => return Err(unfit(NotOfType(*ty))),
+            Datum::Bytes(ty, _) => return Err(not_bytes(*ty)),
             Datum::Other(value) => value.clone().into_owned(),
         })
     }
 
     /// Looks whether type and content go together, of which only its maker knows.
-    pub(super) fn check(&self) -> Result<(), ArchiveError> {
+    ///
+    /// # Errors
+    /// [`ArchiveError`] where they do not: a number that no value of the type has, bytes for a type that is not made of
+    /// bytes, a text with a NUL in it, arrays in one another more deeply than can be stored.
+    pub fn check(&self) -> Result<(), ArchiveError> {
         match self {
-            Datum::Scalar(ty, bits) if scalar_value(*ty, *bits).is_none() => Err(unfit(NotOfType(*ty))),
-            Datum::Text(Some(text)) if text.contains(&0) => {
-                let at = text.iter().take_while(|byte| **byte != 0).count();
-                Err(unfit(BadBytes::Nul { what: "text", at }))
-            }
-            Datum::Bytes(ty, _) if !BYTES.contains(ty) => Err(unfit(NotOfType(*ty))),
+            Datum::Scalar(ty, bits) => check_scalar(*ty, *bits),
+            Datum::Text(Some(text)) => check_text(text),
+            Datum::Bytes(ty, _) if !BYTES.contains(ty) => Err(not_bytes(*ty)),
+            Datum::Other(value) if value.is_too_deep() => Err(ArchiveError::too_deep()),
             _ => Ok(()),
         }
     }
@@ -126,10 +128,40 @@ const BYTES: [DataType; 5] = [
     DataType::DATA_BUFFER,
 ];
 
-/// A borrowed value of a type that its content does not go with.
+/// What is wrong with a borrowed value whose type and content do not go together.
 #[derive(Debug, thiserror::Error)]
-#[error("this is no way to give a value of type {0}")]
-struct NotOfType(DataType);
+#[error("{0}")]
+struct NotOfType(String);
+
+#[cold]
+fn not_scalar(ty: DataType, bits: u64) -> ArchiveError {
+    unfit(NotOfType(match largest_scalar(ty) {
+        Some(_) => format!("{bits:#x} is no value of type {ty}"),
+        None => format!("values of type {ty} are not given as a number"),
+    }))
+}
+
+#[cold]
+fn not_bytes(ty: DataType) -> ArchiveError {
+    unfit(NotOfType(format!("values of type {ty} are not given as plain bytes")))
+}
+
+/// Looks whether a value of a type has these bits.
+pub(super) fn check_scalar(ty: DataType, bits: u64) -> Result<(), ArchiveError> {
+    match largest_scalar(ty) {
+        Some(largest) if bits <= largest => Ok(()),
+        _ => Err(not_scalar(ty, bits)),
+    }
+}
+
+/// Looks whether bytes are a text.
+pub(super) fn check_text(text: &[u8]) -> Result<(), ArchiveError> {
+    if !text.contains(&0) {
+        return Ok(());
+    }
+    let at = text.iter().take_while(|byte| **byte != 0).count();
+    Err(unfit(BadBytes::Nul { what: "a string", at }))
+}
 
 fn unfit(error: impl std::error::Error + Send + Sync + 'static) -> ArchiveError {
     ArchiveError::Unfit(BoxedError::new(error))

@@ -4,7 +4,8 @@ use instanton_layout::header::{BadHeader, Kind};
 
 use super::budget::Budget;
 use super::ids::{SegmentId, Want};
-use crate::data::archive::ArchiveError;
+use super::ingest::MAX_RANKS;
+use crate::data::archive::{ArchiveError, MAX_DEPTH};
 use crate::data::maps::MapError as BadMap;
 use crate::data::{BadBytes, DataType, Key, Nspace, Rank, Scope, Status};
 
@@ -106,13 +107,39 @@ pub enum BadJobInfo {
         /// The attribute that is missing in it.
         key: &'static str,
     },
-    /// A rank that no process can have, or more of them than [`MAX_RANKS`](crate::store::MAX_RANKS).
-    #[error("rank {rank} in a job of {size} processes")]
+    /// A rank that no process can have.
+    #[error("rank {rank} is none: ranks go from 0 to {}", MAX_RANKS - 1)]
     Rank {
         /// The rank.
         rank: u32,
-        /// Processes of the job.
+    },
+    /// More processes than [`MAX_RANKS`].
+    #[error("a job of {size} processes; {MAX_RANKS} are allowed")]
+    Size {
+        /// Processes that the job is said to have.
         size: u32,
+    },
+    /// A key has values for more than [`MAX_RANKS`] ranks.
+    #[error("{key} has values for more than {MAX_RANKS} ranks")]
+    Values {
+        /// The key.
+        key: Key,
+    },
+    /// A value has more arrays in one another than can be stored.
+    #[error("{key} is nested too deeply: {MAX_DEPTH} arrays in one another are allowed")]
+    Depth {
+        /// Its key.
+        key: Key,
+    },
+    /// A value of a process is none of its type.
+    #[error("{key} of rank {rank}: {error}")]
+    Value {
+        /// Its key.
+        key: Key,
+        /// The process.
+        rank: u32,
+        /// Fault of the value.
+        error: ArchiveError,
     },
     /// A node map or process map cannot be read.
     #[error("{key}: {error}")]

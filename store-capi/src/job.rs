@@ -201,10 +201,7 @@ export! {
         let entries = structs(entries, nentries)?;
         let mut values = Vec::with_capacity(entries.len());
         for entry in &entries {
-            let value = entry.value.datum()?;
-            // Values that do not go together are found here.
-            value.to_value().map_err(bad)?;
-            values.push((key_bytes(entry.key)?, value));
+            values.push((key_bytes(entry.key)?, entry.value.datum()?));
         }
         job.builder()?.process(rank, values).map_err(bad)
     }
@@ -220,12 +217,12 @@ export! {
         let values = structs(values, nvalues)?;
         let ranks = (first..=u32::MAX).take(values.len());
         if ranks.clone().count() < values.len() {
-            return Err(bad("there are more values than ranks"));
+            return Err(bad(format_args!("{} values from rank {first} on are more than there are ranks", values.len())));
         }
         let mut data = Vec::with_capacity(values.len());
         for value in &values {
             let value = value.datum()?;
-            value.to_value().map_err(bad)?;
+            value.check().map_err(bad)?;
             data.push(value);
         }
         let builder = job.builder()?;

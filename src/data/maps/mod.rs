@@ -41,7 +41,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::Status;
 
-pub use nodes::NodeMap;
+pub use nodes::{NodeMap, check_node};
 pub(crate) use procs::RangesOfNodes;
 pub use procs::{ProcMap, RankRange};
 pub(crate) use row::NameRow;

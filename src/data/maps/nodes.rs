@@ -225,12 +225,24 @@ fn is_plain(expression: &[u8]) -> bool {
         && !expression.contains(&b':')
 }
 
-/// Takes a name in; gives what is complete because it does not follow.
-fn go_on(run: &mut Option<Run>, name: &[u8], limits: &Limits) -> Result<Option<Run>, MapError> {
+/// Looks whether bytes can be the name of a node: all but none, too many, and those that mean something in expressions.
+///
+/// # Errors
+/// [`MapError`] says why they cannot.
+pub fn check_node(name: &[u8]) -> Result<(), MapError> {
+    check_node_within(name, &Limits::default())
+}
+
+fn check_node_within(name: &[u8], limits: &Limits) -> Result<(), MapError> {
     if name.is_empty() || name.iter().any(|byte| IS_SPECIAL[usize::from(*byte)]) {
         return Err(MapError::Name { name: name.to_vec() });
     }
-    check_name(name.len(), limits)?;
+    check_name(name.len(), limits)
+}
+
+/// Takes a name in; gives what is complete because it does not follow.
+fn go_on(run: &mut Option<Run>, name: &[u8], limits: &Limits) -> Result<Option<Run>, MapError> {
+    check_node_within(name, limits)?;
     match run.as_mut().is_some_and(|run| run.extend(name)) {
         true => Ok(None),
         false => Ok(run.replace(Run::One(name.to_vec()))),

@@ -2,8 +2,8 @@
 use super::builder::JobInfoBuilder;
 use super::column_builder::Kind;
 use super::job_info::MAX_RANKS;
-use crate::data::{DataType, Key, Value, keys};
-use crate::store::codec::scalar_value;
+use crate::data::{DataType, Key, Value, keys, maps};
+use crate::store::datum::{check_scalar, check_text};
 use crate::store::error::BadJobInfo;
 
 /// The node of each rank, by its place among [`JobInfoBuilder::nodes`].
@@ -27,7 +27,7 @@ pub enum Placement<'a> {
 /// let ranks = 100_000;
 /// let mut job = JobInfoBuilder::new(&nspace, 32, "node00007");
 /// job.size(ranks)?;
-/// job.nodes((0..3125).map(|node| format!("node{node:05}")));
+/// job.nodes((0..3125).map(|node| format!("node{node:05}")))?;
 /// job.place(Placement::Blocks(32));
 /// job.column("my.port", DataType::UINT16, (0..ranks).map(|rank| u64::from(rank % 7)))?;
 /// job.texts(keys::CPUSET, (0..ranks).map(|rank| ["0-1", "2-3"][rank as usize % 2]))?;
@@ -43,21 +43,32 @@ impl JobInfoBuilder {
     /// Says how many processes the job has. It comes before [`place`](Self::place).
     ///
     /// # Errors
-    /// [`BadJobInfo::Rank`] when there are more than [`MAX_RANKS`].
+    /// [`BadJobInfo::Size`] when there are more than [`MAX_RANKS`].
     pub fn size(&mut self, size: u32) -> Result<(), BadJobInfo> {
         if size > MAX_RANKS {
-            return Err(BadJobInfo::Rank { rank: size - 1, size });
+            return Err(BadJobInfo::Size { size });
         }
         self.job.put(key(keys::JOB_SIZE)?, Value::from(size));
         Ok(())
     }
 
-    /// Names the nodes of the job, in order; their numbers are their places.
-    pub fn nodes(&mut self, names: impl IntoIterator<Item = impl AsRef<[u8]>>) {
-        names.into_iter().for_each(|name| self.nodes.map(name.as_ref()));
+    /// Names the nodes of the job, in order, behind those that a node map or an earlier call has named; their numbers
+    /// are their places.
+    ///
+    /// # Errors
+    /// [`BadJobInfo::Map`] for the first that a node map cannot have: it is empty or too long, or has a byte in it that
+    /// means something there. Those in front of it are taken in.
+    pub fn nodes(&mut self, names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<(), BadJobInfo> {
+        for name in names {
+            let name = name.as_ref();
+            maps::check_node(name).map_err(|error| BadJobInfo::Map { key: keys::NODE_MAP, error })?;
+            self.nodes.map(name);
+        }
+        Ok(())
     }
 
-    /// Says on which nodes the ranks are.
+    /// Says on which nodes the ranks are, in place of what was said of that before. Blocks and rounds go to the nodes
+    /// that are known by now, and [`size`](Self::size) says how far.
     pub fn place(&mut self, placement: Placement<'_>) {
         let size = self.job.get(keys::JOB_SIZE).and_then(Value::as_u32).unwrap_or(0);
         let nodes = self.nodes.len().max(1);
@@ -73,36 +84,32 @@ impl JobInfoBuilder {
     /// was given for that key before.
     ///
     /// # Errors
-    /// [`BadJobInfo`] when that is no key, when values of the type have no such bits, or when there are too many.
+    /// [`BadJobInfo`] when that is no key, when values of the type are not given as bits, or when there are more than
+    /// [`MAX_RANKS`] values. Bits that no value of the type has are an error of [`build`](Self::build).
     pub fn column(
         &mut self,
         name: &str,
         data_type: DataType,
         values: impl IntoIterator<Item = u64>,
     ) -> Result<(), BadJobInfo> {
-        if scalar_value(data_type, 0).is_none() {
-            let key = "a column";
-            return Err(BadJobInfo::Type { key, found: data_type, wanted: "a type of at most 8 bytes" });
-        }
-        let values = values.into_iter().take(MAX_RANKS as usize);
-        self.processes.take_column(&key(name)?, Kind::Scalars(data_type), values);
-        Ok(())
+        let key = key(name)?;
+        check_scalar(data_type, 0).map_err(|error| BadJobInfo::Value { key: key.clone(), rank: 0, error })?;
+        self.processes.take_column(&key, Kind::Scalars(data_type), values.into_iter())
     }
 
     /// [`column`](Self::column) for a key whose values are strings.
     ///
     /// # Errors
-    /// [`BadJobInfo`] when that is no key.
+    /// [`BadJobInfo`] when that is no key, for a string with a NUL in it, or when there are more than [`MAX_RANKS`].
     pub fn texts(&mut self, name: &str, values: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<(), BadJobInfo> {
         let key = key(name)?;
         let mut numbers = Vec::new();
-        for text in values.into_iter().take(MAX_RANKS as usize) {
-            // Bytes behind a NUL are no part of a C string.
-            let text = text.as_ref().split(|byte| *byte == 0).next().unwrap_or_default();
-            numbers.push(self.processes.text_number(Some(text)));
+        for (rank, text) in (0..=MAX_RANKS).zip(values) {
+            let checked = check_text(text.as_ref());
+            checked.map_err(|error| BadJobInfo::Value { key: key.clone(), rank, error })?;
+            numbers.push(self.processes.text_number(Some(text.as_ref())));
         }
-        self.processes.take_column(&key, Kind::Strings, numbers.into_iter());
-        Ok(())
+        self.processes.take_column(&key, Kind::Strings, numbers.into_iter())
     }
 }
 

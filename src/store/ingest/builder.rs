@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-use super::entries::{Entries, number};
+use super::entries::{Entries, NUMBER, number};
 use super::job_info::{JobInfo, MAX_RANKS, Session};
 use super::nodes::Nodes;
 use super::proc_writer::{Ingest, ProcWriter};
@@ -237,17 +237,18 @@ impl JobInfoBuilder {
     /// Takes in the values of one process. The last value of a key counts.
     ///
     /// # Errors
-    /// [`BadJobInfo`] when no process can have that rank, or a key is none.
+    /// [`BadJobInfo`] when no process can have that rank, a key is none, or a value is none of its type. What was in
+    /// front of that one is taken in.
     pub fn process<'a>(
         &mut self,
         rank: u32,
         values: impl IntoIterator<Item = (&'a [u8], Datum<'a>)>,
     ) -> Result<(), BadJobInfo> {
         if rank >= MAX_RANKS || !Rank(rank).is_process() {
-            return Err(BadJobInfo::Rank { rank, size: self.processes.ranks });
+            return Err(BadJobInfo::Rank { rank });
         }
         match self.has_data {
-            true => Ok(self.processes.take(rank, &self.nodes, values.into_iter())?),
+            true => self.processes.take(rank, &self.nodes, values.into_iter()),
             false => Ok(()),
         }
     }
@@ -260,7 +261,7 @@ impl JobInfoBuilder {
     #[inline]
     pub fn proc_writer(&mut self, rank: u32) -> Result<Option<ProcWriter<'_>>, BadJobInfo> {
         if rank >= MAX_RANKS || !Rank(rank).is_process() {
-            return Err(BadJobInfo::Rank { rank, size: self.processes.ranks });
+            return Err(BadJobInfo::Rank { rank });
         }
         Ok(self.has_data.then(|| self.processes.proc_writer(rank, &self.nodes)))
     }
@@ -274,7 +275,7 @@ impl JobInfoBuilder {
         let mut ranks = values.filter(|(name, _)| *name == key.as_bytes()).map(|(_, value)| value);
         let first = ranks.next().ok_or(BadJobInfo::Anonymous { array, key })?;
         let last = ranks.last().unwrap_or(first);
-        last.as_u32().ok_or(BadJobInfo::Type { key, found: last.data_type(), wanted: "a number" })
+        last.as_u32().ok_or(BadJobInfo::Type { key, found: last.data_type(), wanted: NUMBER })
     }
 
     /// Puts an attribute where it belongs.
@@ -311,9 +312,7 @@ impl JobInfoBuilder {
             }
             &mut self.job
         };
-        let Info { key, value, .. } = info.into_owned();
-        into.put(key, value);
-        Ok(())
+        into.put_info(info)
     }
 
     /// Takes in where a process map has the ranks. Answers whether that says all, so that its text needs not be kept.
@@ -342,8 +341,7 @@ impl JobInfoBuilder {
             }
             (None, None) => &mut self.own,
         };
-        entries.put_all(infos);
-        Ok(())
+        entries.put_all(infos)
     }
 
     fn take_app(&mut self, infos: Vec<Cow<'_, Info>>) -> Result<(), BadJobInfo> {
@@ -355,8 +353,7 @@ impl JobInfoBuilder {
             }
             None => &mut self.app,
         };
-        entries.put_all(infos);
-        Ok(())
+        entries.put_all(infos)
     }
 
     fn take_session(&mut self, infos: Vec<Cow<'_, Info>>) -> Result<(), BadJobInfo> {
@@ -364,8 +361,7 @@ impl JobInfoBuilder {
             Some(number) => &mut self.session(number).entries,
             None => &mut self.own_session().entries,
         };
-        entries.put_all(infos);
-        Ok(())
+        entries.put_all(infos)
     }
 
     /// The job's own session is the first that is spoken of; one without a number takes the first number that comes.

@@ -45,6 +45,12 @@ impl Rows {
         row
     }
 
+    /// The rank that a row is about.
+    fn rank(&self, row: u32) -> u32 {
+        let run = self.runs.partition_point(|(_, begin)| *begin <= row).saturating_sub(1);
+        self.runs.get(run).map_or(0, |(first, begin)| first + (row - begin))
+    }
+
     /// All rows in the order of ranks, each as the rank in the high half and the row in the low half.
     pub(super) fn by_rank(&self) -> Vec<u64> {
         let mut all = Vec::with_capacity(self.count as usize);
@@ -106,6 +112,12 @@ impl ColumnBuilder {
         if self.runs.pop_if(|(_, at)| *at as usize == self.numbers.len()).is_some() {
             self.next = 0;
         }
+    }
+
+    /// The rank of the value at a place.
+    pub(super) fn rank(&self, at: usize, rows: &Rows) -> u32 {
+        let run = self.runs.partition_point(|(_, begin)| *begin as usize <= at).saturating_sub(1);
+        self.runs.get(run).map_or(0, |(first, begin)| rows.rank(first + (at as u32 - begin)))
     }
 
     /// The value in a row.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use instanton_layout::info::ColumnBuild;
 
 use super::column_builder::{Kind, Values};
+use super::entries::NUMBER;
 use super::interner::Interner;
 use super::nodes::Nodes;
 use super::partition::RankPartition;
@@ -91,7 +92,7 @@ pub(super) fn numbers<'a>(
             Kind::Strings | Kind::Nodes => Datum::Text(None),
             Kind::Others => Datum::from(&others[number as usize]),
         };
-        let wrong = BadJobInfo::Type { key, found: datum.data_type(), wanted: "a number" };
+        let wrong = BadJobInfo::Type { key, found: datum.data_type(), wanted: NUMBER };
         all.push((rank, datum.as_u32().ok_or(wrong)?));
     }
     all.sort_unstable();

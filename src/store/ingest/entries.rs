@@ -43,11 +43,24 @@ impl Entries {
     }
 
     /// Stores values in order. The last of a key counts.
-    pub(super) fn put_all(&mut self, infos: Vec<Cow<'_, Info>>) {
-        for info in infos {
-            let Info { key, value, .. } = info.into_owned();
-            self.put(key, value);
+    ///
+    /// # Errors
+    /// As of [`put_info`](Self::put_info).
+    pub(super) fn put_all(&mut self, infos: Vec<Cow<'_, Info>>) -> Result<(), BadJobInfo> {
+        infos.into_iter().try_for_each(|info| self.put_info(info))
+    }
+
+    /// Stores a value that is owned or is copied.
+    ///
+    /// # Errors
+    /// [`BadJobInfo::Depth`] for one that is nested more deeply than can be stored.
+    pub(super) fn put_info(&mut self, info: Cow<'_, Info>) -> Result<(), BadJobInfo> {
+        if info.value.is_too_deep() {
+            return Err(BadJobInfo::Depth { key: info.key.clone() });
         }
+        let Info { key, value, .. } = info.into_owned();
+        self.put(key, value);
+        Ok(())
     }
 
     /// Adds a value that follows from something else, unless one was given.
@@ -79,7 +92,10 @@ impl Entries {
     }
 }
 
+/// Values that count as a number.
+pub(super) const NUMBER: &str = "a number from 0 to 4294967295";
+
 /// The number that an attribute has.
 pub(in crate::store) fn number(key: &'static str, value: &Value) -> Result<u32, BadJobInfo> {
-    value.as_u32().ok_or(BadJobInfo::Type { key, found: value.data_type(), wanted: "a number" })
+    value.as_u32().ok_or(BadJobInfo::Type { key, found: value.data_type(), wanted: NUMBER })
 }

@@ -21,6 +21,11 @@ impl Interner {
         self.bytes.get(from..to)
     }
 
+    /// Returns whether a string has a NUL in it.
+    pub(super) fn has_nul(&self) -> bool {
+        self.bytes.contains(&0)
+    }
+
     pub(in crate::store) fn len(&self) -> usize {
         self.places.len()
     }

@@ -86,6 +86,28 @@ impl PackedInts {
         self.len().checked_sub(1).map(|last| self.get(last))
     }
 
+    /// The place of the first number above a limit, if one is.
+    pub(super) fn first_above(&self, limit: u64) -> Option<usize> {
+        // In one pass without branches, and mostly without any.
+        let is_within = match self {
+            PackedInts::Affine { len: 0, .. } => true,
+            PackedInts::Affine { base, step, len } => {
+                let last = i128::from(*base) + i128::from(*step as i64) * (*len as i128 - 1);
+                i128::from(*base).max(last) <= limit.into() && last >= 0
+            }
+            PackedInts::Bytes(numbers) => {
+                limit >= u8::MAX.into() || numbers.iter().fold(0, |most, number| most.max(*number)) as u64 <= limit
+            }
+            PackedInts::Narrow(numbers) => {
+                limit >= u32::MAX.into() || u64::from(numbers.iter().fold(0, |most, number| most.max(*number))) <= limit
+            }
+            PackedInts::Wide(numbers) => {
+                limit == u64::MAX || numbers.iter().fold(0, |most, number| most.max(*number)) <= limit
+            }
+        };
+        if is_within { None } else { self.iter().position(|number| number > limit) }
+    }
+
     pub(in crate::store) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).map(|at| self.get(at))
     }
@@ -122,6 +144,9 @@ mod tests {
         for (first, second) in kinds.iter().flat_map(|first| kinds.iter().map(move |second| (first, second))) {
             let all = [&first[..], second, first].concat();
             let mut numbers: PackedInts = all.iter().copied().collect();
+            for limit in [0, 1, 7, 254, 255, 256, 1 << 31, u64::from(u32::MAX), u64::MAX - 3, u64::MAX] {
+                assert_eq!(numbers.first_above(limit), all.iter().position(|number| *number > limit), "{limit}");
+            }
             assert_eq!(numbers.iter().collect::<Vec<_>>(), all);
             for len in (0..all.len()).rev() {
                 numbers.pop();

@@ -16,7 +16,7 @@ use super::entries::number;
 use super::job_info::{JobInfo, MAX_RANKS};
 use super::partition::{Parts, RankPartition};
 use crate::data::maps::Form;
-use crate::data::{DataType, Rank, Text, Value, keys};
+use crate::data::{BadBytes, DataType, Rank, Text, Value, keys};
 use crate::store::error::BadJobInfo;
 use crate::store::texts::{self, Compare, LONG, VERY_LONG};
 use crate::trace;
@@ -33,6 +33,10 @@ impl JobInfoBuilder {
 
 /// Completes the job information that a host gave.
 fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
+    job.processes.check()?;
+    if let Some(at) = job.own_host.iter().position(|byte| *byte == 0) {
+        return Err(BadBytes::Nul { what: "the name of this node", at }.into());
+    }
     let values = job.processes.finish();
     let (size, ranks) = size(&job)?;
     let apps = applications(&mut job, &values, ranks)?;
@@ -85,8 +89,11 @@ fn size(job: &JobInfoBuilder) -> Result<(u32, u32), BadJobInfo> {
     let given = job.job.get(keys::JOB_SIZE).map(|value| number(keys::JOB_SIZE, value)).transpose()?;
     let size = given.unwrap_or_else(|| mapped.max(named).max(job.local_procs));
     let ranks = size.max(mapped).max(named);
+    if size > MAX_RANKS {
+        return Err(BadJobInfo::Size { size });
+    }
     if ranks > MAX_RANKS {
-        return Err(BadJobInfo::Rank { rank: ranks - 1, size });
+        return Err(BadJobInfo::Rank { rank: ranks - 1 });
     }
     Ok((size, ranks))
 }

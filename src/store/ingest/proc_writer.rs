@@ -10,10 +10,14 @@ use std::collections::HashMap;
 
 use super::column_builder::{ColumnBuilder, Kind, Rows, Values};
 use super::interner::Interner;
+use super::job_info::MAX_RANKS;
 use super::nodes::Nodes;
 use super::packed_ints::PackedInts;
+use crate::data::archive::ArchiveError;
 use crate::data::{BadBytes, DataType, Key, Text, Value, keys};
-use crate::store::datum::Datum;
+use crate::store::codec::largest_scalar;
+use crate::store::datum::{Datum, check_scalar, check_text};
+use crate::store::error::BadJobInfo;
 
 /// The column builders of all keys, and which rank each of their rows is about.
 #[derive(Debug, Default, Clone)]
@@ -47,14 +51,16 @@ impl Ingest {
         rank: u32,
         nodes: &Nodes,
         values: impl Iterator<Item = (&'a [u8], Datum<'a>)>,
-    ) -> Result<(), BadBytes> {
+    ) -> Result<(), BadJobInfo> {
         let mut writer = self.proc_writer(rank, nodes);
         for (key, datum) in values {
             let slot = match writer.expected() {
                 Some((slot, expected)) if expected == key => slot,
                 _ => writer.slot(key)?,
             };
-            writer.datum(slot, datum);
+            if let Err(error) = writer.datum(slot, datum) {
+                return Err(BadJobInfo::Value { key: self.keys[slot.0].0.clone(), rank, error });
+            }
         }
         Ok(())
     }
@@ -83,9 +89,17 @@ impl Ingest {
     }
 
     /// Takes the values of one key from rank 0 on, in place of all that this key had before.
-    pub(super) fn take_column(&mut self, key: &Key, kind: Kind, values: impl Iterator<Item = u64>) {
-        let numbers: PackedInts = values.collect();
+    pub(super) fn take_column(
+        &mut self,
+        key: &Key,
+        kind: Kind,
+        values: impl Iterator<Item = u64>,
+    ) -> Result<(), BadJobInfo> {
+        let numbers: PackedInts = values.take(MAX_RANKS as usize + 1).collect();
         let len = numbers.len() as u32;
+        if len > MAX_RANKS {
+            return Err(BadJobInfo::Values { key: key.clone() });
+        }
         if len > 0 {
             self.ranks = self.ranks.max(len);
             let columns = vec![ColumnBuilder::of_run(kind, self.rows.add_run(0, len), numbers)];
@@ -97,6 +111,38 @@ impl Ingest {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Looks whether all numbers and strings are values of their types, which those who wrote them were not asked.
+    ///
+    /// # Errors
+    /// [`BadJobInfo::Value`] for the first that is not.
+    #[inline(never)]
+    pub(super) fn check(&self) -> Result<(), BadJobInfo> {
+        let has_nul = self.strings.has_nul();
+        let is_bad = |number| self.strings.get(number).is_some_and(|text| text.contains(&0));
+        for (key, columns) in &self.keys {
+            for column in columns {
+                let bad = match column.kind {
+                    Kind::Scalars(ty) => match largest_scalar(ty) {
+                        Some(largest) => column.numbers.first_above(largest),
+                        None => (column.numbers.len() > 0).then_some(0),
+                    },
+                    Kind::Strings if has_nul => column.numbers.iter().position(is_bad),
+                    Kind::Strings | Kind::Nodes | Kind::Others => None,
+                };
+                let Some(at) = bad else { continue };
+                let number = column.numbers.get(at);
+                let checked = match column.kind {
+                    Kind::Scalars(ty) => check_scalar(ty, number),
+                    _ => check_text(self.strings.get(number).unwrap_or_default()),
+                };
+                let rank = column.rank(at, &self.rows);
+                checked.map_err(|error| BadJobInfo::Value { key: key.clone(), rank, error })?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn text_number(&mut self, text: Option<&[u8]>) -> u64 {
@@ -160,27 +206,30 @@ impl ProcWriter<'_> {
         self.ingest.key(key, self.nth).map(KeySlot)
     }
 
-    /// Writes a value of at most 8 bytes, given as its little-endian bits, zero-extended.
+    /// Writes a value of at most 8 bytes, given as its little-endian bits, zero-extended. Where no value of the type
+    /// has these, [`build`](super::JobInfoBuilder::build) says so.
     #[inline]
     pub fn scalar(&mut self, slot: KeySlot, data_type: DataType, bits: u64) {
         self.push(slot, Kind::Scalars(data_type), bits);
     }
 
-    /// Writes any value; nothing of one whose type does not go with what is given for it.
-    pub fn datum(&mut self, slot: KeySlot, datum: Datum<'_>) {
+    /// Writes any value.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] where its type and what is given for it do not go together. Nothing is written then.
+    pub fn datum(&mut self, slot: KeySlot, datum: Datum<'_>) -> Result<(), ArchiveError> {
+        datum.check()?;
         match datum {
             Datum::Scalar(ty, bits) => self.scalar(slot, ty, bits),
             Datum::Text(text) => self.text(slot, text),
             Datum::Other(value) => self.other(slot, value),
-            bytes @ Datum::Bytes(..) => {
-                if let Ok(value) = bytes.to_value() {
-                    self.other(slot, Cow::Owned(value));
-                }
-            }
+            bytes @ Datum::Bytes(..) => self.other(slot, Cow::Owned(bytes.to_value()?)),
         }
+        Ok(())
     }
 
-    /// Writes a string, given without its NUL; `None` is a NULL.
+    /// Writes a string, given without its NUL; `None` is a NULL. Where there is one in it,
+    /// [`build`](super::JobInfoBuilder::build) says so.
     pub fn text(&mut self, slot: KeySlot, text: Option<&[u8]>) {
         // There may be as many names as ranks, and mostly they are those of the node map.
         let of_node = (self.ingest.host_name == Some(slot.0)).then_some(text).flatten();

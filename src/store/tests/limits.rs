@@ -193,7 +193,7 @@ fn what_a_job_cannot_have_is_refused() {
     more[0] = Info::new(keys::JOB_SIZE, 5u32);
     assert!(matches!(writer.replace_info(job_info(&more)), Err(WriteError::Rank { .. })));
     let huge = [Info::new(keys::JOB_SIZE, u32::MAX)];
-    assert!(matches!(JobInfo::from_infos(&nspace(), 1, &huge, "a"), Err(BadJobInfo::Rank { .. })));
+    assert!(matches!(JobInfo::from_infos(&nspace(), 1, &huge, "a"), Err(BadJobInfo::Size { size: u32::MAX })));
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod read_back;
 mod reclaim;
 mod sealed;
 mod shapes;
+mod wrong_input;
 
 pub(super) fn nspace() -> Nspace {
     Nspace::try_from("job@1").unwrap()

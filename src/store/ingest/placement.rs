@@ -39,16 +39,23 @@ fn complete(mut job: JobInfoBuilder) -> Result<JobInfo, BadJobInfo> {
     }
     let values = job.processes.finish();
     let (size, ranks) = size(&job)?;
+    let spoken_of = job.map.ranks;
     let apps = applications(&mut job, &values, ranks)?;
     let own_node = nodes(&mut job, &values, size, ranks)?;
     let map = std::mem::take(&mut job.map);
-    let told = Told { nodes: map.nodes, names_twice: map.names_twice, local_procs: job.local_procs };
+    let told = Told {
+        nodes: map.nodes.max(map.placed_nodes),
+        twice: map.twice,
+        moved: map.moved,
+        lost: map.lost(size, spoken_of),
+        local_procs: job.local_procs,
+    };
     let (placed, listed, proc_map) = map.into_parts();
     let nodes = RankPartition::of_map(placed, listed, job.nodes.len());
     let apps = RankPartition::new(apps, ranks, job.apps.len() as u32);
     let mut own_ranks = nodes.ranks(own_node);
     own_ranks.sort_unstable();
-    let contradictions = contradiction::find(&job.nodes, told, (size, ranks), own_node, own_ranks.len() as u32);
+    let contradictions = contradiction::find(&mut job.nodes, told, (size, ranks), own_node, own_ranks.len() as u32);
     contradictions.iter().for_each(|found| trace!("{}: {found}", job.nspace));
     drop_derived_of_members(&mut job, &nodes, &apps, own_node);
     let offset = job.job.get(keys::NPROC_OFFSET).map(|value| number(keys::NPROC_OFFSET, value)).transpose()?;

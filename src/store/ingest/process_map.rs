@@ -23,10 +23,25 @@ pub(super) struct ProcessMap {
     text: Option<TextForm>,
     /// Nodes up to the last one of the map.
     pub(in crate::store) nodes: u32,
+    /// Nodes up to the last one where the host has placed a rank without a map.
+    pub(super) placed_nodes: u32,
     /// Ranks up to the last one of the map.
     pub(in crate::store) ranks: u32,
-    /// True if the map has a rank in more than one place.
-    pub(super) names_twice: bool,
+    /// The first rank that the map has in more than one place, and the last two of its nodes.
+    pub(super) twice: Option<Twice>,
+    /// True once the host has said where ranks are.
+    is_said: bool,
+    /// True if ranks below the last one may have no node.
+    has_holes: bool,
+    /// A rank that was mapped to one node and said to be on another.
+    pub(super) moved: Option<Twice>,
+}
+
+/// A rank with two nodes, by their places in the map or by their indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Twice {
+    pub(super) rank: u32,
+    pub(super) nodes: [u32; 2],
 }
 
 impl ProcessMap {
@@ -35,24 +50,19 @@ impl ProcessMap {
     pub(super) fn read(&mut self, data_type: DataType, expression: &[u8], about: u32) -> Result<bool, MapError> {
         *self = Self::default();
         let room = about.min(MAX_RANKS) as usize;
-        let mut places = Places {
-            placed: Scratch::default(),
-            ranges: Vec::new(),
-            listed: None,
-            room,
-            nodes: 0,
-            ranks: 0,
-            again: false,
-        };
-        places.placed.resize(room, NONE);
+        let mut places = Places::with_room(room);
         let read = ProcMap::each_range(expression, &mut places);
-        let Places { nodes, ranks, again, .. } = places;
+        let Places { nodes, ranks, named, again, .. } = places;
         let (mut placed, listed) = (std::mem::take(&mut places.placed), places.listed.take());
         let last = placed.iter().rposition(|node| *node != NONE);
         placed.resize(last.map_or(0, |last| last + 1), NONE);
         let ranks = ranks.max(placed.len() as u32);
-        *self = Self { placed, listed: None, text: None, nodes, ranks, names_twice: again };
+        let has_holes = again || named < ranks.into();
+        *self = Self { placed, nodes, ranks, is_said: true, has_holes, ..Self::default() };
         let read = read?;
+        if again {
+            self.twice = Places::twice(expression, self.placed.len());
+        }
         // A map that names each rank once, and in our own way, is all said by the places of the ranks.
         if !again && ranks <= MAX_RANKS {
             // Ranges in order need no list.
@@ -66,13 +76,32 @@ impl ProcessMap {
     /// Places ranks where the host says.
     pub(super) fn place(&mut self, placed: impl Iterator<Item = u32>, job: &mut Entries) {
         self.keep_text(job);
-        *self = Self::default();
+        *self = Self { is_said: true, ..Self::default() };
         self.placed.extend(placed);
+        self.ranks = self.placed.len() as u32;
+        let mut last = self.placed.iter().fold(0, |last, node| last.max(*node));
+        if last == NONE {
+            self.has_holes = true;
+            last = self.placed.iter().filter(|node| **node != NONE).fold(0, |last, node| last.max(*node));
+        }
+        self.placed_nodes = if self.ranks > 0 { last + 1 } else { 0 };
+    }
+
+    /// The first of so many ranks that has no node although the host has said where ranks are, given how many it has
+    /// spoken of there.
+    pub(super) fn lost(&self, ranks: u32, spoken_of: u32) -> Option<u32> {
+        let from = if self.has_holes { 0 } else { spoken_of };
+        let placed = self.placed.get(from as usize..ranks as usize).filter(|_| self.is_said)?;
+        placed.iter().position(|node| *node == NONE).map(|at| from + at as u32)
     }
 
     /// Places a rank on a node.
     pub(in crate::store) fn set(&mut self, rank: u32, node: u32, job: &mut Entries) {
-        if self.placed[rank as usize] != node {
+        let placed = self.placed[rank as usize];
+        if placed != node {
+            if placed != NONE {
+                self.moved.get_or_insert(Twice { rank, nodes: [placed, node] });
+            }
             self.keep_text(job);
             self.listed = None;
             self.placed[rank as usize] = node;
@@ -113,6 +142,7 @@ fn write_down(TextForm { data_type, form, .. }: TextForm, map: &ProcessMap, job:
 }
 
 /// The node of each rank, while a process map is read.
+#[derive(Default)]
 struct Places {
     /// The node of each rank, with room behind the last one.
     placed: Scratch<u32>,
@@ -125,13 +155,22 @@ struct Places {
     nodes: u32,
     /// The end of the ranks, where there are too many.
     ranks: u32,
+    /// Ranks that were named.
+    named: u64,
     /// True once a rank was named twice.
     again: bool,
+    /// True where only the first such rank is sought.
+    seeks: bool,
+    twice: Option<Twice>,
 }
 
 impl RangesOfNodes for Places {
     #[inline]
     fn lone(&mut self, node: u32, ranks: &[u32]) {
+        if self.seeks {
+            return self.seek((node..).zip(ranks.iter().copied()));
+        }
+        self.named += ranks.len() as u64;
         self.nodes = node + ranks.len() as u32;
         let (mut next, mut again) = (0, false);
         while next < ranks.len() {
@@ -151,6 +190,10 @@ impl RangesOfNodes for Places {
 
     #[inline]
     fn each(&mut self, node: u32, ranks: &[u32]) {
+        if self.seeks {
+            return self.seek(ranks.iter().map(|rank| (node, *rank)));
+        }
+        self.named += ranks.len() as u64;
         self.nodes = node + 1;
         let mut next = 0;
         while let Some(rest) = ranks.get(next..).filter(|rest| !rest.is_empty()) {
@@ -171,7 +214,11 @@ impl RangesOfNodes for Places {
 
     #[inline(never)]
     fn range(&mut self, node: u32, range: RankRange) {
+        if self.seeks {
+            return self.seek((range.first..=range.last.min(MAX_RANKS)).map(|rank| (node, rank)));
+        }
         self.nodes = node + 1;
+        self.named += range.count();
         self.place(node, range);
         if self.again || range.last >= MAX_RANKS {
             return;
@@ -184,6 +231,32 @@ impl RangesOfNodes for Places {
 }
 
 impl Places {
+    fn with_room(room: usize) -> Self {
+        let mut places = Self { room, ..Self::default() };
+        places.placed.resize(room, NONE);
+        places
+    }
+
+    /// The first rank that a map names a second time, with both nodes, given the end of its ranks: the map is read again
+    /// for that.
+    #[cold]
+    fn twice(expression: &[u8], end: usize) -> Option<Twice> {
+        let mut places = Self { seeks: true, ..Self::with_room(end) };
+        ProcMap::each_range(expression, &mut places).ok()?;
+        places.twice
+    }
+
+    #[inline(never)]
+    fn seek(&mut self, mut ranks: impl Iterator<Item = (u32, u32)>) {
+        if self.twice.is_some() {
+            return;
+        }
+        self.twice = ranks.find_map(|(node, rank)| {
+            let first = std::mem::replace(self.placed.get_mut(rank as usize)?, node);
+            (first != NONE).then_some(Twice { rank, nodes: [first, node] })
+        });
+    }
+
     /// Notes ranks in the order in which they come.
     #[inline]
     fn list(&mut self, mut ranks: &[u32]) {

@@ -95,6 +95,30 @@ fn what_no_node_map_can_have_is_no_name_of_a_node() {
 }
 
 #[test]
+fn a_placement_that_cannot_be_is_named() {
+    let found = |placement: Placement<'_>| {
+        let mut job = JobInfoBuilder::new(&Nspace::new("job").unwrap(), 2, "alpha");
+        job.size(4).unwrap();
+        job.nodes(["alpha", "beta"]).unwrap();
+        job.place(placement);
+        job.build().unwrap().contradictions().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(found(Placement::Blocks(2)), none);
+    assert_eq!(found(Placement::Cyclic), none);
+    assert_eq!(found(Placement::Each(&[1, 1, 0, 0])), none);
+    assert_eq!(found(Placement::Each(&[0, 0])), ["rank 2 of a job of 4 processes is on no node by the process map"]);
+    let hole = found(Placement::Each(&[0, u32::MAX, 0, 1]));
+    assert_eq!(hole, ["rank 1 of a job of 4 processes is on no node by the process map"]);
+    let beyond = found(Placement::Each(&[0, 0, 7, 1]));
+    assert_eq!(beyond, ["ranks are on 8 nodes by the process map, the node map has 2"]);
+    let long = found(Placement::Each(&[0, 1, 1, 1, 0]));
+    assert_eq!(long, ["a job of 4 processes has ranks up to 4"]);
+    let crowd = found(Placement::Blocks(0));
+    assert_eq!(crowd, none, "as blocks of 1");
+}
+
+#[test]
 fn what_is_nested_too_deeply_is_refused_before_it_is_copied() {
     let deep = |depth: usize| (0..depth).fold(Value::from(1u32), |value, _| DataArray::of([value]).into());
     let mut job = builder();

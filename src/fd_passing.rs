@@ -17,7 +17,8 @@ pub const MAX: usize = socket::MAX_DESCRIPTORS;
 /// `InvalidInput` for more than [`MAX`]; the kernel's.
 pub fn send(socket: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     if descriptors.len() > MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors for one message"));
+        let many = format!("{} descriptors for one message; {MAX} are allowed", descriptors.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, many));
     }
     socket::send(socket, &[0], descriptors).map(drop)
 }
@@ -39,7 +40,9 @@ pub fn receive(socket: &UnixStream) -> io::Result<Vec<OwnedFd>> {
             Ok(received) if received.truncated => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors were lost on the way"));
             }
-            Ok(received) if received.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(received) if received.bytes == 0 => {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is closed"));
+            }
             Ok(_) => return Ok(descriptors),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),

@@ -26,9 +26,19 @@ struct Connection {
     stream: UnixStream,
     request: [u8; REQUEST],
     filled: usize,
-    /// The end of a socket pair, which nobody else can have.
-    is_trusted: bool,
     page: Option<ReaderId>,
+    /// None at the end of a socket pair, which nobody else can have.
+    peer: Option<Peer>,
+}
+
+/// The process of a reader, as the kernel has it from when it connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process ID, which may be another process's when it has ended; 0 in a PID namespace that is not seen from
+    /// here.
+    pub process: i32,
+    /// Its effective user.
+    pub user: u32,
 }
 
 /// Hands a writer's segments to readers in other processes.
@@ -83,10 +93,11 @@ impl Listener {
     /// # Errors
     /// The kernel's.
     pub fn adopt(&mut self, stream: UnixStream) -> io::Result<()> {
-        self.add(stream, true)
+        self.add(stream, None)
     }
 
-    fn add(&mut self, stream: UnixStream, is_trusted: bool) -> io::Result<()> {
+    /// Adds a connection; one of nobody in particular is trusted.
+    fn add(&mut self, stream: UnixStream, peer: Option<Peer>) -> io::Result<()> {
         if self.connections.len() >= MAX_READERS {
             return Err(io::Error::other("there are too many readers"));
         }
@@ -95,7 +106,7 @@ impl Listener {
         setsockopt(&stream, sockopt::SndBuf, &1)?;
         self.last += 1;
         self.epoll.add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, self.last))?;
-        let connection = Connection { stream, request: [0; REQUEST], filled: 0, is_trusted, page: None };
+        let connection = Connection { stream, request: [0; REQUEST], filled: 0, page: None, peer };
         self.connections.insert(self.last, connection);
         Ok(())
     }
@@ -131,7 +142,9 @@ impl Listener {
                 Err(error) => return trace!("a reader cannot be let in: {error}"),
             };
             let added = match socket::peer(&stream) {
-                Ok(peer) if self.users.contains(&peer.uid) => self.add(stream, false),
+                Ok(peer) if self.users.contains(&peer.uid) => {
+                    self.add(stream, Some(Peer { process: peer.pid, user: peer.uid }))
+                }
                 Ok(peer) => Err(io::Error::other(format!("user {} may not read", peer.uid))),
                 Err(error) => Err(error),
             };
@@ -165,6 +178,12 @@ impl Listener {
         }
     }
 
+    /// The process behind a reader that has come by the address and is connected, for whoever tells people that it
+    /// [holds back much](crate::store::Misuse). Nothing is known of one that was [adopted](Self::adopt).
+    pub fn peer(&self, reader: ReaderId) -> Option<Peer> {
+        self.connections.values().find(|connection| connection.page == Some(reader))?.peer
+    }
+
     /// Readers that are connected.
     pub fn readers(&self) -> usize {
         self.connections.len()
@@ -193,7 +212,7 @@ impl Connection {
         }
         self.filled = 0;
         let request = Request::from_bytes(&self.request).ok_or(io::ErrorKind::InvalidData)?;
-        if !self.is_trusted && !is_same(&request.token, token) {
+        if self.peer.is_some() && !is_same(&request.token, token) {
             self.answer(Outcome::Refused, &[])?;
             return Err(io::ErrorKind::PermissionDenied.into());
         }

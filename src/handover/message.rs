@@ -110,6 +110,13 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 const SCHEME: &str = "instanton-store:1:";
+/// The version of addresses in it.
+pub const ADDRESSES: u32 = 1;
+
+/// The version of an address, ours or another one.
+pub fn version(address: &str) -> Option<u32> {
+    address.strip_prefix("instanton-store:")?.split_once(':')?.0.parse().ok()
+}
 
 #[cfg(test)]
 mod tests {

@@ -57,7 +57,7 @@ mod remote;
 #[cfg(test)]
 mod tests;
 
-pub use listener::Listener;
+pub use listener::{Listener, Peer};
 pub use remote::{LinkError, OpenError, RemoteMiss, RemoteReader, Waited};
 #[cfg(feature = "client")]
 pub(crate) use remote::{Opened, Source};

@@ -33,10 +33,10 @@ pub enum LinkError {
     #[error("the writer cannot be asked: {0}")]
     Lost(io::Error),
     /// The writer refuses: the token is another one.
-    #[error("the writer refuses to answer")]
+    #[error("the writer refuses to answer: the token of the address is not its own")]
     Refused,
     /// The writer has something, but no room for what is asked for.
-    #[error("the writer has no room for it")]
+    #[error("the writer has no room for the page that guards need")]
     NoRoom,
     /// A segment that it has sent cannot be used.
     #[error("{0}")]
@@ -52,8 +52,11 @@ pub enum LinkError {
 #[non_exhaustive]
 pub enum OpenError {
     /// The text is no address.
-    #[error("this is no address of a store")]
+    #[error("this is no address of a store: one begins with \"instanton-store:1:\", and has a name and a token")]
     Address,
+    /// The address is of another version of this library.
+    #[error("an address of version {0}; this library opens those of version {ours}", ours = message::ADDRESSES)]
+    Version(u32),
     /// Another user listens there.
     #[error("user {0} listens there, who is not trusted")]
     Foreign(u32),
@@ -279,7 +282,10 @@ impl Source {
         is_trusted: impl FnOnce(u32) -> bool,
         trust: Trust,
     ) -> Result<Opened, OpenError> {
-        let (name, token) = message::parse(address).ok_or(OpenError::Address)?;
+        let (name, token) = message::parse(address).ok_or_else(|| match message::version(address) {
+            Some(version) if version != message::ADDRESSES => OpenError::Version(version),
+            _ => OpenError::Address,
+        })?;
         let until = Some(Instant::now() + patience.min(LONGEST));
         let stream = socket::connect(&Door::Abstract(name), until).map_err(LinkError::Lost)?;
         let user = socket::peer(&stream).map_err(LinkError::Lost)?.uid;

@@ -19,7 +19,7 @@ pub enum Miss {
     #[error("not found")]
     NotFound,
     /// The value may be in a segment that has to be asked for first.
-    #[error("{0:?} is not mapped yet")]
+    #[error("it may be in {0}, which is not mapped yet")]
     Unmapped(Want),
     /// The record was replaced again and again while it was read: ask the server. Or the [guard](crate::store::Guard)
     /// holds back too much for anything new to be held by it: copy the value.
@@ -38,7 +38,7 @@ pub enum ReadError {
     #[error("{0}")]
     Malformed(#[from] Malformed),
     /// The bytes are no value of their type.
-    #[error("{len} bytes are no {data_type}")]
+    #[error("{len} bytes are no value of type {data_type}")]
     Value {
         /// The type.
         data_type: DataType,
@@ -58,7 +58,7 @@ pub enum AttachError {
     #[error("cannot use a segment: {0}")]
     Header(#[from] BadHeader),
     /// The contents are wrong.
-    #[error("{id:?} is damaged: {error}")]
+    #[error("{id} is damaged: {error}")]
     Damaged {
         /// Segment that is damaged.
         id: SegmentId,
@@ -66,23 +66,33 @@ pub enum AttachError {
         error: Malformed,
     },
     /// The segment belongs to another job than the others.
-    #[error("{id:?} belongs to another job")]
+    #[error("{id} belongs to another job than the job segment")]
     Foreign {
         /// Segment of the other job.
         id: SegmentId,
     },
     /// The reader page belongs to another job than the segments.
-    #[error("the reader page belongs to another job")]
+    #[error("the reader page belongs to another job than the segments")]
     ForeignPage,
     /// There is no job segment among them.
-    #[error("no job segment was given")]
+    #[error("the job segment is missing among the segments")]
     NoJob,
-    /// The descriptor is that of a reader page, or of something else that is no segment of a job.
-    #[error("a {0:?} segment does not belong here")]
+    /// The descriptor is that of a reader page where a segment is wanted, that of a segment where a page is wanted, or
+    /// that of a job segment where there is one.
+    #[error("{}", unexpected(*.0))]
     Unexpected(Kind),
     /// No memory for the reader's own notes.
     #[error("{0}")]
     Memory(std::io::Error),
+}
+
+fn unexpected(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Page => "a reader page is no segment of a job",
+        Kind::Job => "this is a job segment: it is no reader page, and is not added to a reader, which has one",
+        Kind::Info => "this is a segment with job information, not a reader page",
+        Kind::Modex => "this is a segment with posted data, not a reader page",
+    }
 }
 
 /// An error in job information.
@@ -200,7 +210,7 @@ pub enum WriteError {
         info: Nspace,
     },
     /// The job has no such rank.
-    #[error("rank {rank} of a job with room for {ranks}")]
+    #[error("rank {rank} is none of the {ranks} that the job has room for")]
     Rank {
         /// The rank.
         rank: Rank,

@@ -1,4 +1,5 @@
 //! Names of segments and of readers.
+use std::fmt;
 
 pub use crate::data::have::Have;
 
@@ -13,7 +14,27 @@ pub enum SegmentId {
     Modex(u32),
 }
 
-/// A reader that was given a page.
+impl fmt::Display for SegmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SegmentId::Job => f.write_str("the job segment"),
+            SegmentId::Info(generation) => write!(f, "the segment of job information {generation}"),
+            SegmentId::Modex(number) => write!(f, "the modex segment {number}"),
+        }
+    }
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Want::Info(generation) => SegmentId::Info(generation).fmt(f),
+            Want::Modex(number) => SegmentId::Modex(number).fmt(f),
+        }
+    }
+}
+
+/// A reader that was given a page. No two readers of a process's writers have the same. The process behind it is known
+/// to whoever gave the page away: to a [`Listener`](crate::handover::Listener::peer), for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReaderId(pub u64);
 

@@ -68,7 +68,7 @@ pub(crate) enum MemoryError {
 #[non_exhaustive]
 pub enum MapError {
     /// The system refused to map it.
-    #[error("{call}: {error}")]
+    #[error("{}", refused(call, error))]
     System {
         /// System call that was made.
         call: &'static str,
@@ -76,13 +76,13 @@ pub enum MapError {
         error: io::Error,
     },
     /// It could be shortened under the reader.
-    #[error("a segment is not sealed (seals {seals:#x})")]
+    #[error("it is not sealed against changes of its size, as segments are (seals {seals:#x})")]
     Unsealed {
         /// The seals it has.
         seals: i32,
     },
     /// Its size cannot be that of a segment.
-    #[error("a segment of {len} bytes")]
+    #[error("it has {len} bytes; a segment has 64 at least, in words of 8")]
     Size {
         /// Bytes it has.
         len: i64,
@@ -260,9 +260,19 @@ impl Mapping {
     }
 }
 
+fn refused(call: &str, error: &io::Error) -> String {
+    match call {
+        SEALS if error.raw_os_error() == Some(libc::EINVAL) => "the descriptor is none of shared memory".to_owned(),
+        _ => format!("{call}: {error}"),
+    }
+}
+
+/// The call that says how a descriptor is sealed; that of another file than memory has no seals.
+const SEALS: &str = "fcntl(F_GET_SEALS)";
+
 fn sealed_len(fd: BorrowedFd<'_>) -> Result<usize, MapError> {
     let failed = |call| move |error: nix::Error| MapError::System { call, error: error.into() };
-    let seals = fcntl(fd, FcntlArg::F_GET_SEALS).map_err(failed("fcntl(F_GET_SEALS)"))?;
+    let seals = fcntl(fd, FcntlArg::F_GET_SEALS).map_err(failed(SEALS))?;
     let size_seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
     if !SealFlag::from_bits_truncate(seals).contains(size_seals) {
         return Err(MapError::Unsealed { seals });

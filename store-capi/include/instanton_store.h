@@ -348,7 +348,10 @@ int instanton_view_get_at(
     struct pmix_value **value);
 
 /* Takes a guard: what is read under it stays in place. To be held shortly, for what is replaced meanwhile
- * takes up memory. Thread: any thread; the guard is that thread's alone. */
+ * takes up memory. INSTANTON_ERR_WOULD_BLOCK when the guards of this process hold back more than one
+ * reader may, from the writer's next look (instanton_job_serve, or a commit that needs memory) until the
+ * one behind their end. INSTANTON_ERR_OUT_OF_RESOURCE when too many threads have guards. Thread: any
+ * thread; the guard is that thread's alone. */
 int instanton_view_pin(instanton_view_t *view, instanton_guard_t **guard);
 
 /* Reads a value in place: what `bytes` points to is there until the guard is given back. Arrays and

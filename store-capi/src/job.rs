@@ -49,7 +49,8 @@ impl instanton_job_t {
         // SAFETY: the caller's promise, of all four texts.
         let [nspace, own_host, node_map, proc_map] =
             [spec.nspace, spec.own_host, spec.node_map, spec.proc_map].map(|at| unsafe { text(at) });
-        let nspace = Nspace::new(nspace.filter(|name| !name.is_empty()).ok_or_else(|| bad("a job has a namespace"))?);
+        let nspace =
+            Nspace::new(nspace.filter(|name| !name.is_empty()).ok_or_else(|| bad("the namespace is NULL or empty"))?);
         let nspace = nspace.map_err(bad)?;
         let own_host = match own_host {
             Some(name) => String::from_utf8_lossy(name).into_owned(),
@@ -127,7 +128,7 @@ impl instanton_job_t {
 }
 
 fn unpublished() -> Code {
-    fail(Status::ERR_INIT, "nothing of this job has been published")
+    fail(Status::ERR_INIT, "nothing of this job has been published (instanton_job_publish)")
 }
 
 fn written(error: WriteError) -> Code {
@@ -151,7 +152,7 @@ fn host_name() -> String {
 fn scope(number: u32) -> Result<Scope, Code> {
     match number {
         1..=3 => Ok(Scope(number as u8)),
-        _ => Err(bad(format_args!("there is no scope {number}"))),
+        _ => Err(bad(format_args!("scope {number}: there are 1 (LOCAL), 2 (REMOTE) and 3 (GLOBAL)"))),
     }
 }
 
@@ -183,7 +184,7 @@ export! {
         let info = match LEVELS.iter().find(|(known, ..)| *known == level) {
             Some((_, array, of)) => Info::new(array, Value::infos(vec![Info::new(of, number), info])),
             None if level == 0 => info,
-            None => return Err(bad(format_args!("there is no level {level}"))),
+            None => return Err(no_level(level)),
         };
         if info.key == keys::NODE_MAP || info.key == keys::PROC_MAP {
             return Err(bad("maps are given when a job is created"));
@@ -337,13 +338,13 @@ export! {
             0 => Readers::User,
             1 => Readers::Group,
             2 => Readers::All,
-            _ => return Err(bad(format_args!("there are no readers {readers}"))),
+            _ => return Err(bad(format_args!("readers {readers}: there are 0 (user), 1 (group) and 2 (all)"))),
         };
         if job.writer.is_some() || job.claim.is_some() {
             return Err(bad("a job takes a name once, before anything of it is published"));
         }
         if path.parent().is_some_and(|above| !above.as_os_str().is_empty() && !above.exists()) {
-            return Err(bad(format_args!("there is nothing that {} could be made in", path.display())));
+            return Err(bad(format_args!("the directory in which {} is to be made is not there", path.display())));
         }
         job.claim = Some(Claim::new(path, readers).map_err(named)?);
         Ok(())
@@ -360,7 +361,7 @@ export! {
         let (job, count) = (there(job, "job")?, there(ndescriptors, "ndescriptors")?);
         let have = have_of(have, length)?;
         if descriptors.is_null() && room > 0 {
-            return Err(bad("descriptors is NULL"));
+            return Err(bad(format_args!("descriptors is NULL, and has room for {room}")));
         }
         let segments = job.writer()?.segments(&have.unwrap_or_else(Have::default));
         let copies = segments.into_iter().take(room).map(|(_, descriptor)| descriptor.try_clone_to_owned());
@@ -402,7 +403,7 @@ export! {
 
     fn instanton_job_descriptor(job: *mut instanton_job_t, descriptor: *mut c_int) {
         let (job, descriptor) = (there(job, "job")?, there(descriptor, "descriptor")?);
-        let listener = job.listener.as_ref().ok_or_else(|| fail(Status::ERR_INIT, "the job does not listen"))?;
+        let listener = job.listener.as_ref().ok_or_else(|| fail(Status::ERR_INIT, "instanton_job_listen comes first"))?;
         *descriptor = listener.as_fd().as_raw_fd();
         Ok(())
     }

@@ -84,7 +84,7 @@ macro_rules! names {
             unsafe fn read(place: *const u8, _: usize) -> Result<Self, Code> {
                 // SAFETY: as promised by the caller.
                 let $name = unsafe { std::slice::from_raw_parts(place, $size) };
-                let len = $name.iter().position(|byte| *byte == 0).ok_or_else(|| bad("a name does not end"))?;
+                let len = $name.iter().position(|byte| *byte == 0).ok_or_else(|| bad("a name has no NUL at its end"))?;
                 let $name = &$name[..len];
                 $make
             }
@@ -296,7 +296,8 @@ impl InC for DataArray {
         }
         // SAFETY: as promised by the caller.
         let items = unsafe { each(first, n, size, |place| element_at(ty, place, depth + 1)) }?;
-        DataArray::new(ty, items).map_err(|status| fail(status, format_args!("an array of {ty}")))
+        DataArray::new(ty, items)
+            .map_err(|status| fail(status, format_args!("an array of {ty} has an element of another type")))
     }
 }
 
@@ -393,7 +394,7 @@ macro_rules! elements {
         /// Such a one lies at `place`, and what it points to is there.
         unsafe fn element_at(ty: DataType, place: *const u8, depth: usize) -> Result<Value, Code> {
             if depth > MAX_DEPTH {
-                return Err(bad("values are nested too deep"));
+                return Err(bad(format_args!("nested too deeply: {} arrays at most", archive::MAX_DEPTH)));
             }
             // SAFETY: as promised by the caller.
             unsafe {

@@ -89,7 +89,9 @@ impl instanton_view_spec_t {
         // SAFETY: as promised by the caller; the size is the first field.
         let size = unsafe { pointer.cast::<u32>().read() } as usize;
         if size < FIRST_VIEW_SPEC {
-            return Err(bad(format_args!("instanton_view_spec_t says that it has {size} bytes")));
+            return Err(bad(format_args!(
+                "instanton_view_spec_t says that it has {size} bytes, and has {FIRST_VIEW_SPEC} at least"
+            )));
         }
         let known = size.min(size_of::<Self>());
         // SAFETY: there are so many bytes at either place, and any bits are numbers and addresses.
@@ -235,7 +237,9 @@ impl instanton_value_t {
         }
         match self.form {
             SCALAR => Ok(Datum::Scalar(ty, self.bits)),
-            TEXT if ty != DataType::STRING => Err(bad(format_args!("a text of type {ty}"))),
+            TEXT if ty != DataType::STRING => {
+                Err(bad(format_args!("a value in the form of a text is of type PMIX_STRING, not {ty}")))
+            }
             TEXT if bytes.is_null() => Ok(Datum::Text(None)),
             // SAFETY: as promised by the caller.
             TEXT if self.length == usize::MAX => Ok(Datum::Text(unsafe { text(bytes.cast()) })),
@@ -246,9 +250,14 @@ impl instanton_value_t {
             PMIX_VALUE if bytes.is_null() => Err(bad("a value of the Standard is NULL")),
             // SAFETY: as promised by the caller.
             PMIX_VALUE => unsafe { Value::read(bytes, 0) }.map(Datum::from),
-            form => Err(bad(format_args!("a value cannot be given in form {form}"))),
+            form => Err(bad(format_args!("form {form}: 1 (SCALAR), 2 (TEXT), 3 (BYTES) and 5 (PMIX_VALUE) are taken"))),
         }
     }
+}
+
+/// A level that there is not.
+pub fn no_level(level: c_int) -> Code {
+    bad(format_args!("level {level}: there are 0 (job), 1 (session), 2 (application) and 3 (node)"))
 }
 
 /// A rank that C gives.

@@ -107,7 +107,7 @@ pub fn named(error: NameError) -> Code {
 /// NULL, or a text that ends with a NUL.
 pub unsafe fn path_of<'a>(path: *const c_char) -> Result<&'a Path, Code> {
     // SAFETY: as promised by the caller.
-    let path = unsafe { text(path) }.filter(|path| !path.is_empty()).ok_or_else(|| bad("there is no path"))?;
+    let path = unsafe { text(path) }.filter(|path| !path.is_empty()).ok_or_else(|| bad("the path is NULL or empty"))?;
     Ok(Path::new(OsStr::from_bytes(path)))
 }
 
@@ -132,9 +132,10 @@ fn link(error: LinkError) -> Code {
 
 fn attached(error: AttachError) -> Code {
     match error {
-        AttachError::Map(MapError::Unsealed { .. }) => {
-            fail(Status::ERR_NO_PERMISSIONS, "a segment is not sealed, and its owner is not said to be trusted")
-        }
+        AttachError::Map(MapError::Unsealed { .. }) => fail(
+            Status::ERR_NO_PERMISSIONS,
+            "a segment is not sealed, and trust_owner does not say that its owner is trusted",
+        ),
         error => fail(Status::ERROR, error),
     }
 }
@@ -163,7 +164,9 @@ pub unsafe fn have_of(have: *const c_void, length: usize) -> Result<Option<Have>
     }
     // SAFETY: as promised by the caller.
     let bytes = unsafe { array(have.cast::<u8>(), length, "have") }?;
-    Have::from_bytes(bytes).map(Some).ok_or_else(|| bad("these bytes do not say what a reader has"))
+    Have::from_bytes(bytes).map(Some).ok_or_else(|| {
+        bad(format_args!("these {length} bytes are not the {} in which instanton_view_have says it", Have::BYTES))
+    })
 }
 
 /// # Safety
@@ -180,7 +183,7 @@ unsafe fn mapped(descriptors: *const c_int, n: usize, trusted: bool) -> Result<V
 /// Stays as it is during the call: open, or not.
 unsafe fn descriptor<'a>(number: c_int) -> Result<BorrowedFd<'a>, Code> {
     if number < 0 {
-        return Err(bad(format_args!("{number} is no descriptor")));
+        return Err(bad(format_args!("{number} is no open descriptor")));
     }
     // SAFETY: not -1; the kernel answers EBADF for one that is not open.
     Ok(unsafe { BorrowedFd::borrow_raw(number) })
@@ -192,7 +195,7 @@ fn directives(level: c_int, number: u32) -> Result<Directives, Code> {
         1 => Ok(Directives::of_session(number)),
         2 => Ok(Directives::of_app(number)),
         3 => Ok(Directives::of_node(number)),
-        _ => Err(bad(format_args!("there is no level {level}"))),
+        _ => Err(no_level(level)),
     }
 }
 
@@ -214,6 +217,7 @@ export! {
         };
         let opened = opened.map_err(|error| match error {
             OpenError::Link(error) => link(error),
+            error @ OpenError::Version(_) => fail(Status::ERR_NOT_SUPPORTED, error),
             error => bad(error),
         })?;
         *view = Box::into_raw(Box::new(instanton_view_t::Opened(opened)));
@@ -396,7 +400,7 @@ pub unsafe extern "C" fn instanton_view_each(
     let all = || -> Result<c_int, Code> {
         // SAFETY: as promised by the caller.
         let view = unsafe { shared(view, "view") }?;
-        let each = each.ok_or_else(|| bad("there is no function to call"))?;
+        let each = each.ok_or_else(|| bad("each is NULL"))?;
         if let instanton_view_t::Opened(remote) = view {
             remote.refresh().map_err(link)?;
         }

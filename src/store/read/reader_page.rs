@@ -21,7 +21,14 @@ impl ReaderPage {
     /// # Errors
     /// [`AttachError`] names what is wrong with it.
     pub fn map(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
-        let mapping = Mapping::reader_page(fd)?;
+        let mapping = match Mapping::reader_page(fd) {
+            Ok(mapping) => mapping,
+            // Segments can only be read: which one is it?
+            Err(error) => match Mapping::read_only(fd).ok().map(|mapping| Header::read(&mapping.words())) {
+                Some(Ok(header)) if header.kind != Kind::Page => return Err(AttachError::Unexpected(header.kind)),
+                _ => return Err(error.into()),
+            },
+        };
         let header = Header::read(&mapping.words())?;
         if header.kind != Kind::Page || mapping.len() != instanton_layout::page::WORDS * 8 {
             return Err(AttachError::Unexpected(header.kind));

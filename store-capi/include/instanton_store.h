@@ -355,7 +355,9 @@ int instanton_view_get_at(
 int instanton_view_pin(instanton_view_t *view, instanton_guard_t **guard);
 
 /* Reads a value in place: what `bytes` points to is there until the guard is given back. Arrays and
- * structures are of the form INSTANTON_ARCHIVE. Thread: the thread that took the guard. */
+ * structures are of the form INSTANTON_ARCHIVE. Of an opened view it asks the writer for what is not
+ * mapped yet; of an imported one that is INSTANTON_ERR_UNMAPPED, and what is added then is seen under the
+ * next guard. Thread: the thread that took the guard. */
 int instanton_view_peek(instanton_guard_t *guard, uint32_t rank, const char *key, instanton_value_t *value);
 
 /* Gives a guard back; nothing may point to what was read under it any more. Thread: the thread that took

@@ -32,6 +32,10 @@ pub enum instanton_view_t {
 /// A guard of the thread that has taken it.
 pub struct instanton_guard_t {
     guard: Guard<'static>,
+    /// Those that were taken since, for what its view has mapped since.
+    later: Vec<Guard<'static>>,
+    /// Outlives its guards, as the caller has promised.
+    view: &'static instanton_view_t,
     thread: usize,
     /// Texts that lie nowhere, written for a look.
     texts: Vec<Vec<u8>>,
@@ -165,7 +169,7 @@ pub unsafe fn have_of(have: *const c_void, length: usize) -> Result<Option<Have>
     // SAFETY: as promised by the caller.
     let bytes = unsafe { array(have.cast::<u8>(), length, "have") }?;
     Have::from_bytes(bytes).map(Some).ok_or_else(|| {
-        bad(format_args!("these {length} bytes are not the {} in which instanton_view_have says it", Have::BYTES))
+        bad(format_args!("these {length} bytes are not what instanton_view_have writes, which are {}", Have::BYTES))
     })
 }
 
@@ -300,15 +304,9 @@ export! {
 
     fn instanton_view_pin(view: *mut instanton_view_t, guard: *mut *mut instanton_guard_t) {
         let (view, guard) = (shared::<instanton_view_t>(view, "view")?, there(guard, "guard")?);
-        let held = view.reader().pin().map_err(|error| {
-            let status = match error {
-                PinError::HoldsBack => Status::ERR_WOULD_BLOCK,
-                PinError::Foreign => Status::ERR_INIT,
-                _ => Status::ERR_OUT_OF_RESOURCE,
-            };
-            fail(status, error)
-        })?;
-        *guard = Box::into_raw(Box::new(instanton_guard_t { guard: held, thread: here(), texts: Vec::new() }));
+        let (held, later) = (pinned(view)?, Vec::new());
+        *guard =
+            Box::into_raw(Box::new(instanton_guard_t { guard: held, later, view, thread: here(), texts: Vec::new() }));
         Ok(())
     }
 
@@ -321,7 +319,18 @@ export! {
         let (guard, key, value) = (there(guard, "guard")?, key_bytes(key)?, there(value, "value")?);
         is_whole::<instanton_value_t>(value.size, "instanton_value_t")?;
         is_own(guard)?;
-        let found = guard.guard.get(&Question::new(Rank(rank), key))?;
+        let question = Question::new(Rank(rank), key);
+        let mut repeats = 0;
+        let found = loop {
+            let found = guard.later.last().unwrap_or(&guard.guard).get(&question);
+            let (Err(Miss::Unmapped(_)), instanton_view_t::Opened(remote)) = (&found, guard.view) else { break found? };
+            if repeats == REPEATS {
+                return Err(Miss::Busy.into());
+            }
+            repeats += 1;
+            remote.refresh().map_err(link)?;
+            guard.later.push(pinned(guard.view)?);
+        };
         let ty = found.data_type();
         let (mut form, mut bits, mut bytes, mut length) = (SCALAR, 0, std::ptr::null(), 0);
         if let Some(scalar) = found.scalar() {
@@ -367,6 +376,20 @@ export! {
             Waited::WriterGone => Err(fail(Status::ERR_LOST_CONNECTION, "the writer is gone")),
         }
     }
+}
+
+/// Looks under a guard that find again and again that the writer has added something meanwhile.
+const REPEATS: u32 = 8;
+
+fn pinned(view: &'static instanton_view_t) -> Result<Guard<'static>, Code> {
+    view.reader().pin().map_err(|error| {
+        let status = match error {
+            PinError::HoldsBack => Status::ERR_WOULD_BLOCK,
+            PinError::Foreign => Status::ERR_INIT,
+            _ => Status::ERR_OUT_OF_RESOURCE,
+        };
+        fail(status, error)
+    })
 }
 
 fn is_own(guard: &instanton_guard_t) -> Outcome {

@@ -47,9 +47,24 @@ static void rank(uint32_t self)
     CHECK(0 == strcmp(value->data.string, "here"));
     free(value);
 
-    /* What nobody has posted yet comes with a wake, in segments that were not there at the beginning. */
+    /* What nobody has posted yet comes with a wake, in segments that were not there at the beginning: in place, too,
+     * under a guard that was taken before them. */
+    DONE(instanton_view_pin(view, &guard));
+    DONE(instanton_view_peek(guard, INSTANTON_RANK_WILDCARD, "site", &again));
     for (;;) {
         releases = instanton_view_releases(view);
+        if (self % 2) {
+            int rc = instanton_view_peek(guard, 7, "large", &seen);
+            if (INSTANTON_SUCCESS == rc) {
+                CHECK(seen.length == LARGE && 0 == memcmp(seen.bytes, large, LARGE));
+                CHECK(0 == strcmp(again.bytes, "here"));
+                DONE(instanton_view_get(view, 7, "large", &value));
+                break;
+            }
+            CHECK(INSTANTON_ERR_NOT_FOUND == rc);
+            DONE(instanton_view_wait(view, releases, -1));
+            continue;
+        }
         int rc = instanton_view_get(view, 7, "large", &value);
         if (INSTANTON_SUCCESS == rc) {
             break;
@@ -60,6 +75,7 @@ static void rank(uint32_t self)
     CHECK(value->type == PMIX_BYTE_OBJECT && value->data.bo.size == LARGE);
     CHECK(0 == memcmp(value->data.bo.bytes, large, LARGE));
     free(value);
+    DONE(instanton_view_unpin(guard));
 
     /* In place. */
     DONE(instanton_view_pin(view, &guard));

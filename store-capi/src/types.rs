@@ -202,7 +202,7 @@ unsafe impl Sized32 for instanton_entry_t {
     const NAME: &str = "instanton_entry_t";
 }
 
-/// Structures one behind the other, each as long as the first says.
+/// Structures one behind the other, each as long as the first.
 ///
 /// # Safety
 /// NULL where there are none, or so many of them.
@@ -217,9 +217,21 @@ pub unsafe fn structs<T: Sized32>(pointer: *const T, n: usize) -> Result<Vec<T>,
     if !stride.is_multiple_of(align_of::<T>()) {
         return Err(bad(format_args!("{} has {size} bytes, which cannot follow one another", T::NAME)));
     }
-    // SAFETY: as promised by the caller, the next lies `stride` bytes behind, and each has at least those that are
-    // read.
-    Ok((0..n).map(|at| unsafe { pointer.byte_add(at * stride).read() }).collect())
+    if n > isize::MAX as usize / stride {
+        return Err(bad(format_args!("there are not {n} of {}", T::NAME)));
+    }
+    let mut all = Vec::with_capacity(n);
+    for at in 0..n {
+        // SAFETY: as promised by the caller, there are so many of the first's size. The size is the first field.
+        let (next, said) =
+            unsafe { (pointer.byte_add(at * stride), pointer.byte_add(at * stride).cast::<u32>().read()) };
+        if said != size {
+            return Err(bad(format_args!("{} {at} says another size than the first", T::NAME)));
+        }
+        // SAFETY: it has at least the bytes that are read.
+        all.push(unsafe { next.read() });
+    }
+    Ok(all)
 }
 
 impl instanton_value_t {

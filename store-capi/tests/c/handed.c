@@ -90,6 +90,21 @@ static void refused(instanton_job_t *job)
         CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_put(job, 0, INSTANTON_SCOPE_GLOBAL, "k", &value));
     }
     value = number(PMIX_UINT32, 1);
+    /* More than there can be, and one that says another size than the first. */
+    {
+        instanton_entry_t two[] = { entry("a", value), entry("b", value) };
+        instanton_value_t values[] = { value, value };
+        for (size_t n = SIZE_MAX; n > SIZE_MAX / sizeof(value); n -= n / 4) {
+            CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_post(job, 0, two, n));
+            CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_proc(job, 0, two, n));
+            CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_column(job, "c", 0, values, n));
+        }
+        two[1].size = 8;
+        CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_post(job, 0, two, 2));
+        values[1].size *= 2;
+        CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_column(job, "c", 0, values, 2));
+        CHECK(0 == strcmp(instanton_store_message(), "instanton_value_t 1 says another size than the first"));
+    }
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_put(job, 0, INSTANTON_SCOPE_GLOBAL, "", &value));
     instanton_entry_t post = entry("k", value);
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_post(job, 4711, &post, 1));

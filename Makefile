@@ -98,6 +98,7 @@ lint: setup ## check formatting, clippy, the documentation, and what the documen
 	cargo clippy -p instanton --no-default-features --features client -- -D warnings
 	cargo clippy -p instanton --no-default-features --features server -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc -p instanton --no-default-features --no-deps
 	@scripts/docs-check
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny check licenses bans sources; \
 	else echo "SKIPPED licences and sources of dependencies: no cargo-deny (cargo install --locked cargo-deny)"; fi

@@ -10,6 +10,12 @@
 //! | a debugger, a monitor: something that looks at the jobs of others | [`tool::Tool`] |
 //! | a data backend of your own, with the store alone | [`store::JobWriter`] and [`store::JobReader`] |
 //!
+#![cfg_attr(not(feature = "client"), doc = "[`client::Client`]: #features")]
+#![cfg_attr(not(feature = "server"), doc = "[`server::Server`]: #features")]
+#![cfg_attr(not(feature = "server"), doc = "[`server::Host`]: #features")]
+#![cfg_attr(not(feature = "server"), doc = "[`launch`]: #features")]
+#![cfg_attr(not(feature = "client"), doc = "[`tool::Tool`]: #features")]
+//!
 //! All of them speak in the words of the Standard's data model, [`data`]: a [`Proc`](data::Proc) is a namespace and a rank, an
 //! [`Info`](data::Info) an attribute, its key one of [`data::keys`]. Errors are, or become, a [`Status`](data::Status). The line
 //! behind a refusal is in the [`trace`](mod@trace).

@@ -6,13 +6,16 @@
 //! what died with it.
 //!
 //! Jobs have accounts of their own: what one holds, those of other users never lack; jobs of one user have a limit
-//! together besides. A process may hold half of what its job may, so that one process alone cannot starve the others of
-//! its job. Whoever is over gets `ERR_OUT_OF_RESOURCE`, and a trace line names the process, the kind and the amount.
+//! together besides. A job's shared memory has a limit apart, and both have one together: the [budget](Budget) that they
+//! draw on. A process may hold half of what its job may, or half of what shared memory has left of that where it is less,
+//! so that one process alone cannot starve the others of its job. Whoever is over gets `ERR_OUT_OF_RESOURCE`, and a
+//! trace line names the process, the kind and the amount.
 use std::fmt;
 use std::sync::Arc;
 
 use instanton_layout::sync::{AtomicU64, Ordering};
 
+use crate::store::Budget;
 use crate::trace;
 
 /// Kind of what is held.
@@ -114,6 +117,8 @@ struct Ledger {
     /// Account of its job, of a process; of its user, of a job.
     above: Option<Account>,
     is_process: bool,
+    /// Budget that a job draws on, as its shared memory does.
+    joint: Option<Budget>,
     /// Bytes by kind, of a job: counters as well.
     by_kind: Option<Box<[AtomicU64; KINDS]>>,
 }
@@ -134,6 +139,12 @@ impl Account {
     /// Opens the account of a job.
     pub fn of_job(owner: impl fmt::Display, limit: u64) -> Account {
         Account::open(&owner, limit, None, Owner::Job)
+    }
+
+    /// Opens the account of a job that draws on a budget, as its shared memory does, and belongs to a user where one is
+    /// known.
+    pub fn of_job_in(joint: Budget, user: Option<Account>, owner: impl fmt::Display, limit: u64) -> Account {
+        Account::open_in(Some(joint), &owner, limit, user, Owner::Job)
     }
 
     /// Opens the account of a user, whom [jobs](Self::job_of) belong to.
@@ -162,12 +173,23 @@ impl Account {
     }
 
     fn open(name: &dyn fmt::Display, limit: u64, above: Option<Account>, owner: Owner) -> Account {
+        Account::open_in(None, name, limit, above, owner)
+    }
+
+    fn open_in(
+        joint: Option<Budget>,
+        name: &dyn fmt::Display,
+        limit: u64,
+        above: Option<Account>,
+        owner: Owner,
+    ) -> Account {
         Account(Arc::new(Ledger {
             owner: name.to_string().into_boxed_str(),
             limit,
             used: AtomicU64::new(0),
             above,
             is_process: owner == Owner::Process,
+            joint,
             by_kind: (owner == Owner::Job).then(|| Box::new([const { AtomicU64::new(0) }; KINDS])),
         }))
     }
@@ -202,11 +224,12 @@ impl Account {
         };
         let Account(ledger) = self;
         trace!(
-            "{}: {bytes} bytes of {kind} are refused: {} of {} bytes of {} are in use",
+            "{}: {bytes} bytes of {kind} are refused: {} of {} bytes of {}{} are in use",
             ledger.owner,
-            full.used(),
-            full.0.limit,
-            full.0.owner
+            full.used,
+            full.limit,
+            full.owner,
+            if full.with_shared { " and its shared memory" } else { "" }
         );
         None
     }
@@ -219,7 +242,10 @@ impl Account {
     /// Charges so many bytes even where that is over the limit: for the little that is promised to everybody.
     pub fn force(&self, kind: Kind, bytes: usize) -> Charge {
         let bytes = bytes as u64;
-        self.chain().for_each(|account| _ = account.0.used.fetch_add(bytes, Ordering::Relaxed));
+        for Account(ledger) in self.chain() {
+            ledger.used.fetch_add(bytes, Ordering::Relaxed);
+            ledger.joint.iter().for_each(|joint| joint.force_own(bytes));
+        }
         self.count(kind, bytes, true);
         Charge { account: self.clone(), kind, bytes }
     }
@@ -232,22 +258,51 @@ impl Account {
     /// Takes from this account and from those above it, or from none.
     ///
     /// # Errors
-    /// The account that has not enough.
-    fn take(&self, bytes: u64) -> Result<(), &Account> {
-        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
-        self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map_err(|_| self)?;
-        let Some(above) = &self.0.above else { return Ok(()) };
-        above.take(bytes).inspect_err(|_| _ = self.0.used.fetch_sub(bytes, Ordering::Relaxed))
+    /// Names what has not enough.
+    fn take(&self, bytes: u64) -> Result<(), Full<'_>> {
+        let most = self.limit_now();
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= most);
+        let taken = self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken.map_err(|used| Full { used, limit: most, owner: &self.0.owner, with_shared: false })?;
+        let joint = self.0.joint.as_ref();
+        let above = match joint.filter(|joint| !joint.take_own(bytes)) {
+            Some(joint) => {
+                Err(Full { used: joint.used(), limit: joint.limit(), owner: &self.0.owner, with_shared: true })
+            }
+            None => self.0.above.as_ref().map_or(Ok(()), |above| {
+                above.take(bytes).inspect_err(|_| joint.into_iter().for_each(|joint| joint.give_own_back(bytes)))
+            }),
+        };
+        above.inspect_err(|_| _ = self.0.used.fetch_sub(bytes, Ordering::Relaxed))
+    }
+
+    /// The most that may be charged now: of a process half of what its job's shared memory leaves, where that is less
+    /// than half of what its job may.
+    fn limit_now(&self) -> u64 {
+        let job = self.0.above.as_ref().filter(|_| self.0.is_process);
+        let left = job.and_then(|job| Some(job.0.joint.as_ref()?.own_left().saturating_add(job.used()) / 2));
+        left.map_or(self.0.limit, |left| self.0.limit.min(left))
     }
 
     fn give_back(&self, kind: Kind, bytes: u64) {
         self.count(kind, bytes, false);
-        self.chain().for_each(|account| _ = account.0.used.fetch_sub(bytes, Ordering::Relaxed));
+        for Account(ledger) in self.chain() {
+            ledger.used.fetch_sub(bytes, Ordering::Relaxed);
+            ledger.joint.iter().for_each(|joint| joint.give_own_back(bytes));
+        }
     }
 
     fn chain(&self) -> impl Iterator<Item = &Account> {
         std::iter::successors(Some(self), |account| account.0.above.as_ref())
     }
+}
+
+/// Account, or budget of a job, that has not enough for a charge.
+struct Full<'a> {
+    used: u64,
+    limit: u64,
+    owner: &'a str,
+    with_shared: bool,
 }
 
 /// Bytes that are held, given back when this is dropped.

@@ -1,4 +1,5 @@
-/* Attacks by calls in turn: from one thread, from several, and from clones with connections of their own. */
+/* Attacks by calls in turn, from one thread, from several, and from clones with connections of their own; and by several
+ * processes that fill all kinds of memory at once. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -112,6 +113,26 @@ static pmix_status_t call_nb(void)
     }
 }
 
+/* Fills shared memory, published data and what fences hold: a process each, and the fourth all of them. */
+static pmix_status_t fill(void)
+{
+    char name[64];
+    snprintf(name, sizeof name, "name%u.%u", me.rank, next);
+    unsigned what = me.rank % 4 == 1 ? next % 3 : me.rank % 4;
+    pmix_value_t value = {.type = PMIX_STRING, .data.string = text(what == 2 ? 500 << 10 : 1900 << 10)};
+    pmix_info_t info[2] = {of_number(PMIX_TIMEOUT, 1), of_text(name, value.data.string)};
+    usleep(next > 400 ? 10000 : 0);
+    switch (what) {
+    case 2:
+        PMIx_Put(PMIX_GLOBAL, name, &value);
+        return PMIx_Commit(), PMIX_ERROR;
+    case 3:
+        return PMIx_Fence_nb(with_victim, 2, info, 2, done, NULL);
+    default:
+        return PMIx_Publish_nb(info + 1, 1, done, NULL);
+    }
+}
+
 bool mixed_request(const char *kind, pmix_status_t *status)
 {
     pmix_info_t info[1];
@@ -135,6 +156,8 @@ bool mixed_request(const char *kind, pmix_status_t *status)
     }
     if (IS("calls"))
         return *status = call_nb(), true;
+    if (IS("all-memory"))
+        return *status = fill(), true;
     /* Handlers that come and go. */
     if (IS("handlers")) {
         pmix_status_t code = -6000 - (int)(next % 1000);

@@ -325,7 +325,7 @@ mod tests {
     fn nothing_is_seen_of_data_that_cannot_be_stored_as_a_whole() {
         for size in [1000, 50] {
             let mut bench = Bench::new();
-            let before = bench.jobs.memory_used();
+            let before = bench.test.cx.accounts.shared().used();
             let sender = Sender { server: proc("servers", 1), identity: 99 };
             let of = |rank| {
                 let scope = if rank == size - 1 { Scope::LOCAL } else { Scope::GLOBAL };
@@ -345,7 +345,7 @@ mod tests {
             bench.begin(self::data(1, Scope::GLOBAL));
             bench.decode();
             assert_eq!(bench.finish().0, Ok(Said::default()));
-            assert!(bench.jobs.memory_used() >= before);
+            assert!(bench.test.cx.accounts.shared().used() >= before);
         }
     }
 

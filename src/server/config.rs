@@ -41,7 +41,7 @@ pub struct ServerConfig {
     pub memory_limit: Option<u64>,
     /// Most bytes that the processes of one job make the server hold: requests that wait, answers that they have not read and what
     /// they registered. One process may hold half of it. The job's shared memory may be as much again, what waits for its readers
-    /// included. By default the value of `INSTANTON_JOB_MEMORY`, such as `128M`, or else a sixteenth of the machine's
+    /// included; both together half as much again as this. By default the value of `INSTANTON_JOB_MEMORY`, such as `128M`, or else a sixteenth of the machine's
     /// memory, and 1 GiB at least.
     pub job_memory: u64,
     /// Most bytes that all jobs and tools of one user make the server hold together; four times [`job_memory`] where

@@ -63,28 +63,65 @@ impl Budget {
 
     /// Takes some of it, given back when the charge is dropped; `None` when there is not enough.
     pub(super) fn charge(&self, bytes: u64) -> Option<Charge> {
-        self.charge_to(bytes, self.open_to_all(), 0)
+        self.charge_of(bytes, Share::Open, 0)
     }
 
     /// [`charge`](Self::charge), of what is kept.
     pub(super) fn charge_kept(&self, bytes: u64) -> Option<Charge> {
         let take = |kept: u64| kept.checked_sub(bytes);
         self.0.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        let charge = self.charge_to(bytes, self.limit(), bytes);
+        let charge = self.charge_of(bytes, Share::Kept, bytes);
         if charge.is_none() {
             self.0.kept.fetch_add(bytes, Ordering::Relaxed);
         }
         charge
     }
 
-    fn charge_to(&self, bytes: u64, most: u64, kept: u64) -> Option<Charge> {
+    fn charge_of(&self, bytes: u64, share: Share, kept: u64) -> Option<Charge> {
         let whole = match &self.0.whole {
-            Some(whole) => Some(Box::new(whole.charge(bytes)?)),
+            Some(whole) => Some(Box::new(whole.charge_of(bytes, share, 0)?)),
             None => None,
         };
+        self.add(bytes, share).then(|| Charge { budget: self.clone(), bytes, kept, _of_whole: whole })
+    }
+
+    /// Counts bytes more as in use, or none where that is over the limit.
+    fn add(&self, bytes: u64, share: Share) -> bool {
+        let most = match share {
+            Share::Open => self.open_to_all(),
+            Share::Kept => self.limit(),
+        };
         let take = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= most);
-        self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        Some(Charge { budget: self.clone(), bytes, kept, _of_whole: whole })
+        self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+/// Memory of a process's own, which counts for a budget as shared memory does, and for none that it is part of.
+impl Budget {
+    /// Keeps the same part as each budget that is a part of this one and keeps so much.
+    pub(crate) fn keeps_as_its_parts(self) -> Self {
+        self.keep(u64::MAX, 1);
+        self
+    }
+
+    /// Takes so many bytes, or none where there are not as many.
+    pub(crate) fn take_own(&self, bytes: u64) -> bool {
+        self.add(bytes, Share::Open)
+    }
+
+    /// Takes so many bytes, even where there are not as many.
+    pub(crate) fn force_own(&self, bytes: u64) {
+        self.0.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back bytes that were taken.
+    pub(crate) fn give_own_back(&self, bytes: u64) {
+        self.0.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that are left here, whatever is left of the budget that this one is a part of.
+    pub(crate) fn own_left(&self) -> u64 {
+        self.open_to_all().saturating_sub(self.used())
     }
 }
 

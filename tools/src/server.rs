@@ -123,7 +123,7 @@ impl Pmix {
             tools: Some(ToolSupport { pid: Some(job.guardian), ..ToolSupport::default() }),
             ..defaults
         };
-        let published = Arc::new(PublishedData::with_job_memory(config.job_memory / 2));
+        let published = Arc::new(PublishedData::with_job_memory(config.job_memory / 4));
         let refusal = Arc::new(Mutex::new(None));
         let credentials = Arc::<Credentials>::default();
         let names = Arc::new(Names::new(job.family()));

@@ -1,8 +1,12 @@
 //! Accounts of the processes and jobs that have come to this server, and of the users whom they belong to.
+//!
+//! What a job holds and its shared memory have limits of their own, and one together: the budget of the job, which both
+//! draw on.
 use std::collections::BTreeMap;
 
 use crate::account::{Account, Charge};
 use crate::data::{Nspace, Proc, Rank};
+use crate::store::Budget;
 
 /// Accounts by their owners; that of a job is under its wildcard rank.
 #[derive(Debug)]
@@ -10,6 +14,10 @@ pub struct Accounts {
     limit: u64,
     /// Limit of a user.
     user_limit: u64,
+    /// Shared memory of all jobs.
+    shared: Budget,
+    /// Budgets of jobs.
+    joint: BTreeMap<Nspace, Budget>,
     open: BTreeMap<Proc, Account>,
     /// Accounts of users, by number.
     users: BTreeMap<u32, Account>,
@@ -29,17 +37,41 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// No accounts; those of jobs and of users are opened with these limits, in bytes.
+    /// No accounts; those of jobs and of users are opened with these limits, in bytes. Shared memory has no limit.
     pub fn new(limit: u64, user_limit: u64) -> Self {
+        Accounts::sharing(Budget::new(u64::MAX), limit, user_limit)
+    }
+
+    /// [`new`](Self::new), of a server whose jobs have so much shared memory together.
+    pub fn sharing(shared: Budget, limit: u64, user_limit: u64) -> Self {
         Accounts {
             limit,
             user_limit,
+            shared,
+            joint: BTreeMap::new(),
             open: BTreeMap::new(),
             users: BTreeMap::new(),
             tools: BTreeMap::new(),
             spawned: BTreeMap::new(),
             owing: Vec::new(),
         }
+    }
+
+    /// Shared memory that all jobs take.
+    pub fn shared(&self) -> &Budget {
+        &self.shared
+    }
+
+    /// Returns the shared memory that a job may take, as far as what it holds otherwise leaves that.
+    pub fn shared_of(&mut self, nspace: &Nspace) -> Budget {
+        let limit = self.limit;
+        self.joint(nspace).part(limit)
+    }
+
+    /// Returns the budget of a job: half as much again as either kind of memory may be.
+    fn joint(&mut self, nspace: &Nspace) -> &Budget {
+        let (limit, shared) = (self.limit.saturating_add(self.limit / 2), &self.shared);
+        self.joint.entry(nspace.clone()).or_insert_with(|| shared.part(limit).keeps_as_its_parts())
     }
 
     fn user(&mut self, uid: u32) -> &Account {
@@ -56,10 +88,8 @@ impl Accounts {
         let whole = Proc::new(proc.nspace.clone(), Rank::WILDCARD);
         let limit = self.limit;
         let user = uid.map(|uid| self.user(uid).clone());
-        let job = self.open.entry(whole).or_insert_with(|| match &user {
-            Some(user) => user.job_of(&proc.nspace, limit),
-            None => Account::of_job(&proc.nspace, limit),
-        });
+        let joint = self.joint(&proc.nspace).clone();
+        let job = self.open.entry(whole).or_insert_with(|| Account::of_job_in(joint, user, &proc.nspace, limit));
         let account = job.of_process(proc);
         self.open.insert(proc.clone(), account.clone());
         account
@@ -92,6 +122,7 @@ impl Accounts {
     /// Forgets the accounts of a job that is over. Memory that is still held is given back when it is dropped.
     pub fn forget(&mut self, nspace: &Nspace) {
         self.spawned.remove(nspace);
+        self.joint.remove(nspace);
         let all = std::mem::take(&mut self.open).into_iter();
         let (over, open): (BTreeMap<_, _>, _) = all.partition(|(proc, _)| proc.nspace == *nspace);
         self.open = open;
@@ -110,7 +141,10 @@ impl Accounts {
 mod tests {
     use super::*;
     use crate::account::Kind;
+    use crate::data::{Info, Key, Scope, keys};
+    use crate::message::Posted;
     use crate::server::ctx::testing::proc;
+    use crate::store::{JobInfo, JobWriter, Limits};
 
     #[test]
     fn what_a_job_that_is_over_still_holds_is_counted() {
@@ -158,6 +192,62 @@ mod tests {
         assert!(accounts.of(&proc("job", 0), None).charge(Kind::Spawned, 40).is_none());
         accounts.forget(&proc("child", 0).nspace);
         assert!(accounts.of(&proc("job", 0), None).charge(Kind::Spawned, 40).is_some());
+    }
+
+    /// A job with shared memory whose first rank posts all it can, a piece of such a size at a time.
+    fn full_job(accounts: &mut Accounts, piece: usize) -> JobWriter {
+        let nspace = proc("job", 0).nspace;
+        let infos = [Info::new(keys::JOB_SIZE, 4u32), Info::new(keys::LOCAL_PEERS, "0-3")];
+        let info = JobInfo::from_infos(&nspace, 4, &infos, "n0").unwrap();
+        let limits = Limits { budget: accounts.shared_of(&nspace), ..Limits::default() };
+        let mut writer = JobWriter::create(&nspace, info, &limits).unwrap();
+        let mut posted = 0..;
+        while post(&mut writer, 0, &format!("k{}", posted.next().unwrap()), piece) {}
+        writer
+    }
+
+    fn post(writer: &mut JobWriter, rank: u32, key: &str, bytes: usize) -> bool {
+        let entry = Posted { scope: Scope::GLOBAL, key: Key::new(key).unwrap(), value: vec![1u8; bytes].into() };
+        writer.update(Rank(rank), &[entry]).is_ok()
+    }
+
+    #[test]
+    fn a_job_and_its_shared_memory_have_a_limit_together_which_each_rank_has_a_share_of() {
+        const MIB: u64 = 1 << 20;
+        let mut accounts = Accounts::new(16 * MIB, u64::MAX);
+        let [one, other] = [0, 1].map(|rank| accounts.of(&proc("job", rank), None));
+        let mut writer = full_job(&mut accounts, 200 << 10);
+        let shared = accounts.shared().used();
+        assert!(shared > 12 * MIB, "{shared} bytes");
+        // Of 24 MiB, a sixteenth is kept for shared memory.
+        let hold = |account: &Account| {
+            let held: Vec<Charge> = std::iter::from_fn(|| account.charge(Kind::Request, 64 << 10)).collect();
+            (account.used(), held)
+        };
+        let (of_one, held) = hold(&one);
+        let left = 24 * MIB - 24 * MIB / 16 - shared;
+        assert!(of_one > left / 2 - MIB / 8 && of_one <= left / 2, "{of_one} of {left} bytes");
+        let (of_other, _more) = hold(&other);
+        assert!(of_other > left / 2 - MIB / 8 && of_other <= left / 2, "{of_other} of {left} bytes");
+        // Ranks that have little are not refused it.
+        assert!(post(&mut writer, 1, "k", 10 << 10));
+        drop(held);
+        assert!(one.charge(Kind::Request, 2 << 20).is_some());
+        drop(writer);
+        assert_eq!(accounts.shared().used(), 0);
+        assert!(one.charge(Kind::Request, 8 << 20).is_some(), "half of what the job may");
+    }
+
+    #[test]
+    fn what_a_job_holds_leaves_less_shared_memory() {
+        let mut accounts = Accounts::new(16 << 20, u64::MAX);
+        let held = [0, 1].map(|rank| accounts.of(&proc("job", rank), None).charge(Kind::Request, 7 << 20));
+        assert!(held.iter().all(Option::is_some));
+        let mut writer = full_job(&mut accounts, 200 << 10);
+        assert!(accounts.shared().used() <= 10 << 20, "{} bytes", accounts.shared().used());
+        assert!(post(&mut writer, 1, "k", 10 << 10), "ranks that have little are not refused it");
+        drop(held);
+        assert!(post(&mut writer, 0, "more", 2 << 20));
     }
 
     #[test]

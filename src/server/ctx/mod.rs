@@ -35,6 +35,7 @@ use crate::data::{Proc, Status};
 use crate::message::Reply;
 use crate::message::door::{Making, Outgoing, PeerId};
 use crate::message::numbers::NumberMap;
+use crate::store::Budget;
 use crate::sys::stopwatch::Stopwatch;
 
 pub mod accounts;
@@ -124,8 +125,9 @@ impl Ctx {
         system: Box<dyn System>,
         tickets: TicketSink,
     ) -> Self {
+        let shared = Budget::new(config.memory_limit.unwrap_or(u64::MAX));
         Ctx {
-            accounts: Accounts::new(config.job_memory, config.memory_of_user()),
+            accounts: Accounts::sharing(shared, config.job_memory, config.memory_of_user()),
             config,
             identity,
             host,

@@ -16,7 +16,7 @@ use super::ctx::effect::Effect;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Scope, Status, keys};
 use crate::message::Posted;
 use crate::message::door::{JobFacts, MakesJobFiles};
-use crate::store::{BadJobInfo, Budget, JobInfoBuilder, Limits, Misuse, ReaderId};
+use crate::store::{BadJobInfo, JobInfoBuilder, Limits, Misuse, ReaderId};
 use crate::trace;
 
 mod client;
@@ -45,10 +45,6 @@ pub struct Jobs {
     /// True if the server lives in the process of its only client: its host keeps what all others post, and tells a list
     /// of all ranks from the namespace.
     pub one_client: bool,
-    /// Shared memory that all jobs may take together.
-    limits: Limits,
-    /// Bytes of it that each of them may take, if that is limited.
-    job_limit: Option<u64>,
     /// Information that jobs have which are registered later.
     pub common: CommonInfo,
     /// Maker of files with the data of jobs, where some peers look into such.
@@ -60,10 +56,9 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Creates the table of a server, with its limits on shared memory.
+    /// Creates the table of a server.
     pub fn new(config: &ServerConfig) -> Self {
-        let limits = Limits { budget: Budget::new(config.memory_limit.unwrap_or(u64::MAX)), ..Limits::default() };
-        Jobs { limits, job_limit: Some(config.job_memory), one_client: config.one_client, ..Jobs::default() }
+        Jobs { one_client: config.one_client, ..Jobs::default() }
     }
 
     /// Returns a job by its namespace.
@@ -145,8 +140,7 @@ impl Jobs {
         local_procs: usize,
         info: Result<JobInfoBuilder, BadJobInfo>,
     ) -> Result<(), Status> {
-        let budget = self.limits.budget.part(self.job_limit.unwrap_or(u64::MAX));
-        let limits = Limits { budget, ..self.limits.clone() };
+        let limits = Limits { budget: cx.accounts.shared_of(nspace), ..Limits::default() };
         let info = info.and_then(|info| self.common.add_to(info)?.build());
         let foreign_ids = info.as_ref().is_ok_and(|info| info.is_set(FOREIGN_IDS));
         let parent = info.as_ref().ok().filter(|info| !info.is_set(keys::COSPAWN_APP));
@@ -398,11 +392,6 @@ impl Jobs {
             info.extend([Info::new(keys::USERID, uid), Info::new(keys::GRPID, gid)]);
         }
         info
-    }
-
-    /// Returns the bytes of shared memory that all jobs take.
-    pub fn memory_used(&self) -> u64 {
-        self.limits.budget.used()
     }
 
     /// Returns the names of all namespaces, in no order.

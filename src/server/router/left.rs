@@ -12,7 +12,7 @@ impl Router {
             ("timers", usize::from(cx.timers.next().is_some())),
             ("peers", cx.peers.len()),
             ("jobs", jobs.names().len()),
-            ("bytes of shared memory", jobs.memory_used() as usize),
+            ("bytes of shared memory", cx.accounts.shared().used() as usize),
             ("look-ups", gets.open()),
             ("queries", queries.open()),
             ("bytes charged", cx.accounts.charged() as usize),

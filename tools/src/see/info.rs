@@ -216,7 +216,10 @@ fn text(build: &Build, with_attributes: bool) -> String {
         ("bytes of a namespace", limits.namespace_bytes.to_string()),
         ("bytes of a key", limits.key_bytes.to_string()),
         ("ranks of a run", limits.ranks_of_a_run.to_string()),
-        ("memory of a job", format!("{}, and as much shared memory", mebibytes(limits.job_memory_bytes))),
+        (
+            "memory of a job",
+            format!("{}, as much shared memory, and half as much again for both", mebibytes(limits.job_memory_bytes)),
+        ),
         ("host's answer at Init", format!("{} s", limits.host_answer_seconds)),
         ("Get of a local key", format!("{} s, unless PMIX_TIMEOUT says otherwise", limits.get_patience_seconds)),
         ("attributes", format!("{} known, {supported} supported; see --attributes", build.known.attributes)),

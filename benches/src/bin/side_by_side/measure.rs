@@ -38,8 +38,10 @@ pub struct Measured {
 
 /// In how many turns fences are measured.
 const FENCE_TURNS: u32 = 10;
-/// Turns of two servers with stock clients.
+/// Turns of two servers with many stock clients.
 const STOCK_TURNS: u32 = 10;
+/// The same with two clients: short, and the kernel decides in each anew by which core they share what.
+const TURNS_OF_TWO: u32 = 40;
 /// Sizes of the jobs that a server with the plug-in registers.
 pub const PLUGGED: [u32; 2] = [10_000, 100_000];
 /// Numbers of clients for what depends on them.
@@ -139,25 +141,34 @@ impl Plan {
         self.both(measured, &format!("start {clients}/"), &format!("{job} -r {rounds}"), "init get");
     }
 
-    /// Clients on each release of the stock library, under a server on ours and under their own. The servers take turns:
-    /// what each of these takes depends on where the kernel has put the processes of that job. All ranks touch their
-    /// peers' records at once: a rank that a fence lets go first does so among the others that are still to go on.
+    /// Clients on each release of the stock library, under a server on ours and under their own. The servers take turns,
+    /// and the first of a turn is the other one in the next: what each of these takes depends on where the kernel has
+    /// put the processes of that job, and on what ran before. All ranks touch their peers' records at once: a rank that
+    /// a fence lets go first does so among the others that are still to go on.
     fn stock_clients(&self, measured: &mut Measured) {
         self.each_release(|stock, release| self.clients_of(stock, release, measured));
     }
 
     fn clients_of(&self, stock: &Library, release: &str, measured: &mut Measured) {
         let ours = self.ours.with_clients(stock);
-        // Programs of another suite take a second for 32 processes to load.
-        let most = if std::ptr::eq(stock, &self.stock) { STOCK_TURNS } else { STOCK_TURNS / 2 };
-        let turns = (most / self.divisor).max(1) as usize;
         for clients in STOCK_CLIENTS {
+            let turns = match clients {
+                2 => TURNS_OF_TWO,
+                _ if std::ptr::eq(stock, &self.stock) => STOCK_TURNS,
+                // Programs of another suite take a second for 32 processes to load.
+                _ => STOCK_TURNS / 2,
+            };
             let (prefix, job) = (format!("stock {release}/{clients}/"), format!("-n {clients} -c {clients} -k"));
             let programs = [("-r 2", "init get"), ("", "fences 20 10"), ("", "gets 80 touch")];
-            for (options, client) in std::iter::repeat_n(programs, turns).flatten() {
-                let options = format!("{job} {options}");
-                say(self.programs.host(&ours, &prefix, &options, client, &mut measured.ours));
-                say(self.programs.host(stock, &prefix, &options, client, &mut measured.stock));
+            for turn in 0..(turns / self.divisor).max(1) {
+                for (options, client) in programs {
+                    let options = format!("{job} {options}");
+                    let mut servers = [(&ours, &mut measured.ours), (stock, &mut measured.stock)];
+                    servers.rotate_left(turn as usize % 2);
+                    for (server, samples) in servers {
+                        say(self.programs.host(server, &prefix, &options, client, samples));
+                    }
+                }
             }
         }
     }

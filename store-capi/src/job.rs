@@ -202,7 +202,9 @@ export! {
         let entries = structs(entries, nentries)?;
         let mut values = Vec::with_capacity(entries.len());
         for entry in &entries {
-            values.push((key_bytes(entry.key)?, entry.value.datum()?));
+            let value = entry.value.datum()?;
+            value.check().map_err(bad)?;
+            values.push((key_bytes(entry.key)?, value));
         }
         job.builder()?.process(rank, values).map_err(bad)
     }

@@ -238,7 +238,8 @@ impl JobInfoBuilder {
     ///
     /// # Errors
     /// [`BadJobInfo`] when no process can have that rank, a key is none, or a value is none of its type. What was in
-    /// front of that one is taken in.
+    /// front of that one is taken in. Numbers that no value of their type has and texts with a NUL in them are an error of
+    /// [`build`](Self::build).
     pub fn process<'a>(
         &mut self,
         rank: u32,

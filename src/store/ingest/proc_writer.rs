@@ -213,17 +213,23 @@ impl ProcWriter<'_> {
         self.push(slot, Kind::Scalars(data_type), bits);
     }
 
-    /// Writes any value.
+    /// Writes any value. Where it is a number that no value of its type has, or a text with a NUL in it,
+    /// [`build`](super::JobInfoBuilder::build) says so: it looks at all of them in one pass.
     ///
     /// # Errors
-    /// [`ArchiveError`] where its type and what is given for it do not go together. Nothing is written then.
+    /// [`ArchiveError`] for bytes of a type that is not made of bytes, and for what is nested more deeply than can be
+    /// stored. Nothing is written then.
     pub fn datum(&mut self, slot: KeySlot, datum: Datum<'_>) -> Result<(), ArchiveError> {
-        datum.check()?;
         match datum {
             Datum::Scalar(ty, bits) => self.scalar(slot, ty, bits),
             Datum::Text(text) => self.text(slot, text),
-            Datum::Other(value) => self.other(slot, value),
-            bytes @ Datum::Bytes(..) => self.other(slot, Cow::Owned(bytes.to_value()?)),
+            datum => {
+                datum.check()?;
+                match datum {
+                    Datum::Other(value) => self.other(slot, value),
+                    bytes => self.other(slot, Cow::Owned(bytes.to_value()?)),
+                }
+            }
         }
         Ok(())
     }

@@ -30,16 +30,15 @@ fn what_is_no_value_of_its_type_is_no_value_of_a_process() {
         let mut job = builder();
         job.process(0, [(&b"bad"[..], Datum::Text(None))]).unwrap();
         let refused = job.process(1, [(&b"good"[..], Datum::Scalar(DataType::UINT8, 1)), (b"bad", datum.clone())]);
-        assert!(is_of_rank_1(&refused.unwrap_err()), "{datum:?}");
+        // Numbers and texts are looked at in one pass.
+        assert_eq!(refused.is_ok(), matches!(datum, Datum::Scalar(..) | Datum::Text(_)), "{datum:?}");
+        assert!(is_of_rank_1(&refused.and_then(|()| job.build().map(drop)).unwrap_err()), "{datum:?}");
 
         let mut job = builder();
         let mut writer = job.proc_writer(1).unwrap().unwrap();
         let slot = writer.slot(b"bad").unwrap();
-        assert!(writer.datum(slot, datum.clone()).is_err());
-        match datum {
-            Datum::Scalar(ty, bits) => writer.scalar(slot, ty, bits),
-            Datum::Text(text) => writer.text(slot, text),
-            _ => continue,
+        if writer.datum(slot, datum.clone()).is_err() {
+            continue;
         }
         let refused = job.build().unwrap_err();
         assert!(is_of_rank_1(&refused), "{datum:?}: {refused}");

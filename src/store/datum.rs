@@ -128,7 +128,7 @@ const BYTES: [DataType; 5] = [
     DataType::DATA_BUFFER,
 ];
 
-/// What is wrong with a borrowed value whose type and content do not go together.
+/// Fault of a borrowed value whose type and content do not go together.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct NotOfType(String);

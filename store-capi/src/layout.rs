@@ -33,7 +33,7 @@ pub trait InC: Sized {
     unsafe fn read(place: *const u8, depth: usize) -> Result<Self, Code>;
 }
 
-/// What may be one of several, behind a pointer and a number.
+/// Structure that may be one of several, behind a pointer and a number.
 trait Element: InC {}
 
 /// # Safety

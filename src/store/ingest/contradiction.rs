@@ -77,7 +77,7 @@ fn node(name: &[u8]) -> String {
     if name.bytes().all(|byte| byte.is_ascii_digit()) { format!("node {name}") } else { printable(&name).to_string() }
 }
 
-/// What a process map has said, and the number of processes that are to run here.
+/// Words of a process map, and the number of processes that are to run here.
 pub(super) struct Told {
     pub(super) nodes: u32,
     /// By places in the node map.

@@ -339,7 +339,7 @@ impl JobReader {
         Ok(all)
     }
 
-    /// What a process has posted: of each key the newest value.
+    /// Data that a process has posted: of each key the newest value.
     fn posted_in(&self, maps: &Maps, rank: Rank) -> Result<Vec<(Key, Scope, Value)>, Miss> {
         let mut posted = Vec::new();
         self.records(maps, rank, &mut |link| {

@@ -1,7 +1,7 @@
 //! Data that leaves the node: read by another thread while its ranks go on.
 use super::*;
 
-/// What rank 0 posts in a round: data that readers of this node see, and data that they do not.
+/// Data that rank 0 posts in a round: one value that readers of this node see, and one that they do not.
 fn posts(round: usize) -> [Posted; 2] {
     let value = |of: usize| Value::from(vec![of as u8; 1000 + 50 * round]);
     [Posted::new(Scope::GLOBAL, key("seen"), value(round)), Posted::new(Scope::REMOTE, key("unseen"), value(round + 7))]

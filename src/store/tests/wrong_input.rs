@@ -1,4 +1,4 @@
-//! What cannot be, from whoever describes a job: it is refused with a name, before anybody reads it.
+//! Descriptions of jobs that cannot be: they are refused with a name, before anybody reads them.
 use super::writer as writer_of;
 use super::*;
 use crate::data::DataType;

@@ -98,10 +98,12 @@ impl Budget {
 
 /// Memory of a process's own, which counts for a budget as shared memory does, and for none that it is part of.
 impl Budget {
-    /// Keeps the same part as each budget that is a part of this one and keeps so much.
-    pub(crate) fn keeps_as_its_parts(self) -> Self {
-        self.keep(u64::MAX, 1);
-        self
+    /// A budget of `limit` bytes for memory of both kinds. Only shared memory counts for this one as well, whose limit
+    /// may be lower. It keeps the same part as those that are a part of it.
+    pub(crate) fn joint(&self, limit: u64) -> Self {
+        let joint = Self::open(limit, Some(self.clone()));
+        joint.keep(u64::MAX, 1);
+        joint
     }
 
     /// Takes so many bytes, or none where there are not as many.

@@ -64,14 +64,14 @@ impl Accounts {
 
     /// Returns the shared memory that a job may take, as far as what it holds otherwise leaves that.
     pub fn shared_of(&mut self, nspace: &Nspace) -> Budget {
-        let limit = self.limit;
+        let limit = self.limit.min(self.shared.limit());
         self.joint(nspace).part(limit)
     }
 
     /// Returns the budget of a job: half as much again as either kind of memory may be.
     fn joint(&mut self, nspace: &Nspace) -> &Budget {
         let (limit, shared) = (self.limit.saturating_add(self.limit / 2), &self.shared);
-        self.joint.entry(nspace.clone()).or_insert_with(|| shared.part(limit).keeps_as_its_parts())
+        self.joint.entry(nspace.clone()).or_insert_with(|| shared.joint(limit))
     }
 
     fn user(&mut self, uid: u32) -> &Account {
@@ -236,6 +236,16 @@ mod tests {
         drop(writer);
         assert_eq!(accounts.shared().used(), 0);
         assert!(one.charge(Kind::Request, 8 << 20).is_some(), "half of what the job may");
+    }
+
+    #[test]
+    fn a_limit_on_shared_memory_of_all_jobs_is_none_on_what_they_hold() {
+        let mut accounts = Accounts::sharing(Budget::new(1 << 20), 16 << 20, u64::MAX);
+        let nspace = proc("job", 0).nspace;
+        assert_eq!((accounts.shared_of(&nspace).limit(), accounts.shared_of(&nspace).left()), (1 << 20, 1 << 20));
+        let held = accounts.of(&proc("job", 0), None).charge(Kind::Request, 8 << 20);
+        assert!(held.is_some());
+        assert_eq!((accounts.shared_of(&nspace).left(), accounts.shared().used()), (1 << 20, 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::sys::memory::Mapping;
 use instanton_layout::sync::Ordering;
-use instanton_layout::words::{Words, WordsMut};
+use instanton_layout::words::WordsMut;
 
 const BLOB: usize = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -261,6 +261,7 @@ fn bytes_that_last_survive_everything() {
 #[test]
 fn large_segments_are_given_back_by_another_thread_whoever_lets_go_of_them_last() {
     use crate::sys::later::{self, tests::HANDED_OVER};
+    use instanton_layout::words::Words;
     let mut writer = writer(&Limits::default());
     for n in 0..60u32 {
         post(&mut writer, 0, &format!("k{n}"), vec![n as u8; 100 << 10]).unwrap();

@@ -3,8 +3,7 @@ use instanton_layout::Malformed;
 use instanton_layout::header::{BadHeader, Kind};
 
 use super::budget::Budget;
-use super::ids::{SegmentId, Want};
-use super::ingest::MAX_RANKS;
+use super::ids::{MAX_RANKS, SegmentId, Want};
 use crate::data::archive::{ArchiveError, MAX_DEPTH};
 use crate::data::maps::MapError as BadMap;
 use crate::data::{BadBytes, DataType, Key, Nspace, Rank, Scope, Status};

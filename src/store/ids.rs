@@ -1,7 +1,10 @@
-//! Names of segments and of readers.
+//! Names of segments and of readers, and the number of ranks that there may be.
 use std::fmt;
 
 pub use crate::data::have::Have;
+
+/// More ranks than this are refused before memory is taken for them.
+pub const MAX_RANKS: u32 = 1 << 24;
 
 /// A segment of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

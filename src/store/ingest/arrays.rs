@@ -1,10 +1,10 @@
 //! Job information from a host that has it in arrays of its own: names of nodes, where ranks are, and values by rank.
 use super::builder::JobInfoBuilder;
 use super::column_builder::Kind;
-use super::job_info::MAX_RANKS;
 use crate::data::{DataType, Key, Value, keys, maps};
 use crate::store::datum::{check_scalar, check_text};
 use crate::store::error::BadJobInfo;
+use crate::store::ids::MAX_RANKS;
 
 /// The node of each rank, by its place among [`JobInfoBuilder::nodes`].
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use super::entries::{Entries, NUMBER, number};
-use super::job_info::{JobInfo, MAX_RANKS, Session};
+use super::job_info::{JobInfo, Session};
 use super::nodes::Nodes;
 use super::proc_writer::{Ingest, ProcWriter};
 use super::process_map::ProcessMap;
@@ -16,6 +16,7 @@ use crate::data::maps::NodeMap;
 use crate::data::{DataType, Info, InfoList, Key, Nspace, Rank, Text, Value, keys};
 use crate::store::datum::Datum;
 use crate::store::error::BadJobInfo;
+use crate::store::ids::MAX_RANKS;
 
 impl JobInfo {
     /// Sorts what a host gives at registration (`PMIx_server_register_nspace`), and completes it.

@@ -11,9 +11,6 @@ use super::nodes::Nodes;
 use crate::data::{Nspace, Value};
 use crate::sys::scratch::Scratch;
 
-/// More ranks than this are refused before memory is taken for them.
-pub const MAX_RANKS: u32 = 1 << 24;
-
 /// A session.
 #[derive(Debug, Clone, Default)]
 pub(in crate::store) struct Session {

@@ -24,7 +24,7 @@ mod rank_list;
 pub use arrays::Placement;
 pub use builder::JobInfoBuilder;
 pub use contradiction::Contradiction;
-pub use job_info::{JobInfo, MAX_RANKS};
+pub use job_info::JobInfo;
 pub use proc_writer::{KeySlot, ProcWriter};
 
 #[cfg(test)]

@@ -13,11 +13,12 @@ use super::column_builder::{Kind, Values};
 use super::column_planner::{self, Facts};
 use super::contradiction::{self, Told};
 use super::entries::number;
-use super::job_info::{JobInfo, MAX_RANKS};
+use super::job_info::JobInfo;
 use super::partition::{Parts, RankPartition};
 use crate::data::maps::Form;
 use crate::data::{BadBytes, DataType, Rank, Text, Value, keys};
 use crate::store::error::BadJobInfo;
+use crate::store::ids::MAX_RANKS;
 use crate::store::texts::{self, Compare, LONG, VERY_LONG};
 use crate::trace;
 

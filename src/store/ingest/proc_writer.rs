@@ -10,7 +10,6 @@ use std::collections::HashMap;
 
 use super::column_builder::{ColumnBuilder, Kind, Rows, Values};
 use super::interner::Interner;
-use super::job_info::MAX_RANKS;
 use super::nodes::Nodes;
 use super::packed_ints::PackedInts;
 use crate::data::archive::ArchiveError;
@@ -18,6 +17,7 @@ use crate::data::{BadBytes, DataType, Key, Text, Value, keys};
 use crate::store::codec::largest_scalar;
 use crate::store::datum::{Datum, check_scalar, check_text};
 use crate::store::error::BadJobInfo;
+use crate::store::ids::MAX_RANKS;
 
 /// The column builders of all keys, and which rank each of their rows is about.
 #[derive(Debug, Default, Clone)]

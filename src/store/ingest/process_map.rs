@@ -3,11 +3,11 @@
 use instanton_layout::info::{NONE, TextForm};
 
 use super::entries::Entries;
-use super::job_info::MAX_RANKS;
 use super::partition::RankPartition;
 use super::rank_list::{Listed, RankList};
 use crate::data::maps::{MapError, ProcMap, RangesOfNodes, RankRange};
 use crate::data::{DataType, Text, Value, keys};
+use crate::store::ids::MAX_RANKS;
 use crate::store::texts;
 use crate::sys::scratch::Scratch;
 

@@ -102,6 +102,7 @@ pub use config::{ServerConfig, ServerError, ToolSupport, parse_memory};
 use ctx::event::Event;
 pub use doors::Uri;
 pub use fork_environment::{EnvSink, ForkEnvironment};
+pub use gets::blob::Blob;
 pub use groups::{GroupNews, group_news, member_failed};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Operation, Published};
 use iof::stream::Piece;
@@ -403,8 +404,9 @@ impl Server {
     /// something.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... as a client's Get has them.
-    pub fn dmodex_request(&self, proc: &Proc, info: &[Info]) -> Pending<Vec<u8>, Status> {
+    /// `ERR_NOT_FOUND`, `ERR_TIMEOUT`, ... as a client's Get has them; `ERR_OUT_OF_RESOURCE` where the job of the
+    /// process may not hold what is to be sent.
+    pub fn dmodex_request(&self, proc: &Proc, info: &[Info]) -> Pending<Blob, Status> {
         let (proc, info) = (proc.clone(), info.to_vec());
         self.post(move |router, callback| {
             router.gets.direct_modex.request(&mut router.cx, &router.jobs, proc, &info, callback);

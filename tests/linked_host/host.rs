@@ -398,7 +398,7 @@ impl Host for NodeHost {
         }
         let node = self.world.nodes_of(std::slice::from_ref(proc))[0];
         let Some(server) = lock(&self.world.servers).get(node).cloned() else { return Err(Status::ERR_UNREACH) };
-        server.dmodex_request(proc, &[]).then(|blob| done.complete(blob))?;
+        server.dmodex_request(proc, &[]).then(|blob| done.complete(blob.map(Vec::from)))?;
         Ok(Answer::Later)
     }
 }

@@ -12,8 +12,8 @@ use instanton::client::Client;
 use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use instanton::launch::Launcher;
 use instanton::server::{
-    EnvSink, ForkEnvironment, JOB_MEMORY, Server, ServerConfig, StockInterfaces, StockPorts, ToolSupport, USER_MEMORY,
-    Uri, parse_memory,
+    Blob, EnvSink, ForkEnvironment, JOB_MEMORY, Server, ServerConfig, StockInterfaces, StockPorts, ToolSupport,
+    USER_MEMORY, Uri, parse_memory,
 };
 use libc::{c_char, c_int, c_void, gid_t, uid_t};
 
@@ -471,7 +471,7 @@ export! {
         server.dmodex_request(&proc, &[]).then(move |result| {
             let (status, bytes) = match result {
                 Ok(bytes) => (Status::SUCCESS, bytes),
-                Err(status) => (status, Vec::new()),
+                Err(status) => (status, Blob::default()),
             };
             let (status, place) = alloc::bytes(&bytes)
                 .map_or_else(|failed| (failed, std::ptr::null_mut()), |place| (status, place));

@@ -149,6 +149,11 @@ impl Ctx {
         }
     }
 
+    /// The way by which tickets of other threads come back.
+    pub fn ticket_sink(&self) -> TicketSink {
+        self.tickets.clone()
+    }
+
     /// The server's own name.
     pub fn own_name(&self) -> Proc {
         self.identity.proc.clone()

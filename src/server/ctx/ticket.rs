@@ -42,6 +42,8 @@ pub enum Ticket {
     DirectModex(Proc, u64, Result<Vec<u8>, Status>),
     /// A thread has read and encoded what a process has posted for other nodes, or cannot.
     Departed(u64),
+    /// The host has let go of a copy of much data that a process of a job has posted.
+    BlobGone(Nspace),
     /// The host has found what the look-up of this number asks for without a rank, or not.
     Unnamed(u64, Result<Vec<u8>, Status>),
     /// A thread has prepared this node's part of a fence.

@@ -1,8 +1,10 @@
 //! Requests of other nodes' servers for what processes here have posted (direct modex).
 //!
 //! Much is read and encoded by a thread, charged to the job of the process meanwhile, and answers all who have asked by
-//! the time that this begins, each by a copy that the thread has made. For those that come later it is read again: the
-//! process may have posted more. So it is for those whose copies nobody can be charged for.
+//! the time that this begins, each by a copy that the thread has made. A copy stays charged while the host holds it. For
+//! those that come later it is read again: the process may have posted more. So it is for those whose copies nobody can
+//! be charged for. Where the job has room for none, while others of its copies are held, requests wait for the end of
+//! those.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use crate::server::ctx::slices::Slice;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::{Deadline, TimerId};
 use crate::server::ctx::{Ctx, Done};
+use crate::server::gets::blob::{Blob, Hold};
 use crate::server::jobs::Jobs;
 use crate::server::jobs::store::{Departing, JobStoreError};
 use crate::trace;
@@ -24,7 +27,7 @@ const LARGE: u64 = if cfg!(test) { 256 } else { 64 << 10 };
 /// A request that waits until the process has posted.
 struct Wait {
     proc: Proc,
-    done: Done<Vec<u8>>,
+    done: Done<Blob>,
     deadline: Option<TimerId>,
 }
 
@@ -39,7 +42,10 @@ struct Departure {
     read: Place,
     /// Bytes that are to be read.
     bytes: usize,
-    charges: Vec<Charge>,
+    /// Charge for them as they are read.
+    reading: Option<Charge>,
+    /// Charge for each copy of them, encoded.
+    copies: Vec<Option<Charge>>,
 }
 
 /// All requests that wait.
@@ -49,6 +55,10 @@ pub struct DirectModex {
     by_proc: BTreeMap<Proc, BTreeSet<u64>>,
     /// Data of processes that is read by threads.
     departing: BTreeMap<u64, Departure>,
+    /// Number of copies of much data of each job that the host holds.
+    held: BTreeMap<Nspace, usize>,
+    /// Processes whose data its job has no room for before something of it has gone.
+    short: BTreeSet<Proc>,
     last: u64,
 }
 
@@ -56,7 +66,7 @@ impl DirectModex {
     /// Another node's server asks for what a process here has posted; the answer waits until there is something. A
     /// namespace that is not registered here may be soon: that node was quicker. One that was, and is over, will not
     /// be.
-    pub fn request(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: Proc, info: &[Info], done: Done<Vec<u8>>) {
+    pub fn request(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: Proc, info: &[Info], done: Done<Blob>) {
         if jobs.status_of_end(&proc.nspace).is_some() {
             trace!("another node asks for what {proc} had posted in a job that is over");
             return cx.finish(done, Err(Status::ERR_NOT_FOUND));
@@ -99,37 +109,71 @@ impl DirectModex {
             return;
         }
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // As it is read, and encoded.
-        let Some(charges) = charge(cx, proc, bytes.saturating_mul(2)) else {
-            return self.end(cx, &Err(Status::ERR_OUT_OF_RESOURCE), proc);
+        let charges = charge(cx, proc, bytes).and_then(|reading| Ok((reading, vec![charge(cx, proc, bytes)?])));
+        let (reading, copies) = match charges {
+            Ok(charges) => charges,
+            Err(_) if self.goes_out(&proc.nspace) => {
+                self.short.insert(proc.clone());
+                return;
+            }
+            Err(status) => return self.end(cx, &Err(status), proc),
         };
         self.last += 1;
-        let departure = Departure { proc: proc.clone(), asked: Vec::new(), read: Place::default(), bytes, charges };
+        let (proc, read) = (proc.clone(), Place::default());
+        let departure = Departure { proc, asked: Vec::new(), read, bytes, reading, copies };
         self.departing.insert(self.last, departure);
         cx.slice(Slice::Departure(self.last));
     }
 
+    /// Returns whether much data of a job is on its way.
+    fn goes_out(&self, nspace: &Nspace) -> bool {
+        self.held.contains_key(nspace) || self.departing.values().any(|departure| departure.proc.nspace == *nspace)
+    }
+
+    /// Looks again for data that its job had no room for.
+    fn look_at_short(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
+        let all = self.short.range(Proc::new(nspace.clone(), Rank(0))..);
+        let of_job: Vec<_> = all.take_while(|proc| proc.nspace == *nspace).cloned().collect();
+        for proc in of_job {
+            self.short.remove(&proc);
+            self.look(cx, jobs, &proc);
+        }
+    }
+
+    /// The host has let go of a copy of data of a job.
+    pub fn blob_gone(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
+        if let Some(held) = self.held.get_mut(nspace) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(nspace);
+            }
+        }
+        self.look_at_short(cx, jobs, nspace);
+    }
+
     /// Begins to read data of that number.
     pub fn slice(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) {
-        let Some(Departure { proc, asked, read, bytes, charges }) = self.departing.get_mut(&number) else { return };
+        let Some(departure) = self.departing.get_mut(&number) else { return };
+        let Departure { proc, asked, read, bytes, copies, .. } = departure;
         for number in self.by_proc.get(proc).into_iter().flatten() {
             if !asked.is_empty() {
-                let Some(charge) = charge(cx, proc, *bytes) else { break };
-                charges.extend(charge);
+                let Ok(charge) = charge(cx, proc, *bytes) else { break };
+                copies.push(charge);
             }
             asked.push(*number);
         }
-        let (proc, place, copies) = (proc.clone(), read.clone(), asked.len());
+        let (proc, place, count) = (proc.clone(), read.clone(), asked.len());
         let begun = jobs.store_mut(&proc.nspace).map(|store| store.departing(&[proc.rank], false));
         let Some(Ok(departing)) = begun else {
             self.departing.remove(&number);
             let blob = posted_blob(cx, jobs, &proc);
-            return self.end(cx, &blob, &proc);
+            self.end(cx, &blob, &proc);
+            return self.look_at_short(cx, jobs, &proc.nspace);
         };
         let sender = exchange::sender(cx);
         let read = move |departing: Departing| {
             let blob = exchange::blob_of(&sender, &proc, departing.read().map_err(JobStoreError::from));
-            *lock(&place) = Some((departing, blob.map(|blob| std::iter::repeat_n(blob, copies).collect())));
+            *lock(&place) = Some((departing, blob.map(|blob| std::iter::repeat_n(blob, count).collect())));
         };
         let theirs = read.clone();
         let worker = cx.offload_with(Vec::new(), "modex", departing, move |departing| {
@@ -145,7 +189,8 @@ impl DirectModex {
 
     /// Data of that number is read, or cannot be.
     pub fn departed(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64) {
-        let Some(Departure { proc, asked, read, .. }) = self.departing.remove(&number) else { return };
+        let Some(departure) = self.departing.remove(&number) else { return };
+        let Departure { proc, asked, read, copies, reading, .. } = departure;
         let Some((departing, blobs)) = lock(&read).take() else { return };
         let store = jobs.store_mut(&proc.nspace).filter(|store| store.is_of_this(&departing));
         if let Some(store) = store {
@@ -154,12 +199,21 @@ impl DirectModex {
                 Ok(blobs) => (blobs, Status::ERR_NOT_FOUND),
                 Err(status) => (Vec::new(), status),
             };
-            asked.into_iter().for_each(|asked| self.end_one(cx, asked, blobs.pop().ok_or(failed)));
+            for (asked, charge) in asked.into_iter().zip(copies) {
+                let (nspace, tickets) = (proc.nspace.clone(), cx.ticket_sink());
+                let blob = blobs.pop().map(|bytes| Blob::held(bytes, Hold { charge, nspace, tickets }));
+                if blob.is_some() {
+                    *self.held.entry(proc.nspace.clone()).or_default() += 1;
+                }
+                self.end_one(cx, asked, blob.ok_or(failed));
+            }
         }
+        drop(reading);
         self.look(cx, jobs, &proc);
+        self.look_at_short(cx, jobs, &proc.nspace);
     }
 
-    fn end_one(&mut self, cx: &mut Ctx, number: u64, answer: Result<Vec<u8>, Status>) {
+    fn end_one(&mut self, cx: &mut Ctx, number: u64, answer: Result<Blob, Status>) {
         let Some(wait) = self.waiting.remove(&number) else { return };
         super::forget(&mut self.by_proc, &wait.proc, number);
         cx.timers.cancel(wait.deadline);
@@ -178,10 +232,11 @@ impl DirectModex {
 
     /// Gives all requests for a process an answer.
     pub fn end(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>, proc: &Proc) {
+        self.short.remove(proc);
         for number in self.by_proc.remove(proc).unwrap_or_default() {
             if let Some(wait) = self.waiting.remove(&number) {
                 cx.timers.cancel(wait.deadline);
-                cx.finish(wait.done, answer.clone());
+                cx.finish(wait.done, answer.clone().map(Blob::from));
             }
         }
     }
@@ -193,7 +248,7 @@ impl DirectModex {
 
     /// Returns the number of requests that wait.
     pub fn open(&self) -> usize {
-        self.waiting.len() + self.by_proc.len() + self.departing.len()
+        self.waiting.len() + self.by_proc.len() + self.departing.len() + self.held.len() + self.short.len()
     }
 
     /// Gives every request an answer.
@@ -213,10 +268,13 @@ impl DirectModex {
     }
 }
 
-/// Charges the job of a process. Nothing where it has no account; `None` where that has no room.
-fn charge(cx: &Ctx, proc: &Proc, bytes: usize) -> Option<Vec<Charge>> {
-    let Some(account) = cx.accounts.of_job(&proc.nspace) else { return Some(Vec::new()) };
-    account.charge(Kind::Collective, bytes).map(|charge| vec![charge])
+/// Charges the job of a process, where it has an account.
+///
+/// # Errors
+/// `ERR_OUT_OF_RESOURCE` where that has no room.
+fn charge(cx: &Ctx, proc: &Proc, bytes: usize) -> Result<Option<Charge>, Status> {
+    let account = cx.accounts.of_job(&proc.nspace);
+    account.map(|account| account.charge(Kind::Collective, bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)).transpose()
 }
 
 fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -24,6 +24,7 @@ use crate::message::door::PeerId;
 use crate::store::{Directives, Miss};
 use crate::trace;
 
+pub mod blob;
 mod direct_modex;
 mod question;
 mod sweeps;

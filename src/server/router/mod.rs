@@ -157,6 +157,7 @@ impl Router {
                 self.absorb(Purpose::DirectModex(proc, number), result.map(Brought::Row));
             }
             Ticket::Departed(number) => self.gets.direct_modex.departed(&mut self.cx, &mut self.jobs, number),
+            Ticket::BlobGone(nspace) => self.gets.direct_modex.blob_gone(&mut self.cx, &self.jobs, &nspace),
             Ticket::Awaited(nspace, result) => self.fences.job_announced(&mut self.cx, &nspace, result),
             Ticket::Unnamed(number, result) => self.gets.unnamed(&mut self.cx, number, result),
             Ticket::Decoded(number) => {

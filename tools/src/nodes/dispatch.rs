@@ -2,7 +2,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use instanton::data::{Channels, Status};
-use instanton::server::{Accepted, Answer, Completion, Host, Infos};
+use instanton::server::{Accepted, Answer, Blob, Completion, Host, Infos};
 
 use super::host::NodeHost;
 use super::wire::{Call, Given, Reply};
@@ -22,11 +22,12 @@ pub fn dispatch(host: &NodeHost, call: Call, reply: Reply) {
             answer(reply, (), nothing, |done| host.abort(&proc, status, message.as_deref(), &procs, done));
         }
         Call::Fence { procs, infos, data } => {
-            answer(reply, Vec::new(), Given::Bytes, |done| host.fence_nb(&procs, &infos, data, done));
+            let bytes = |bytes: Vec<u8>| Given::Bytes(bytes.into());
+            answer(reply, Vec::new(), bytes, |done| host.fence_nb(&procs, &infos, data, done));
         }
         Call::Withdraw { kind, procs } => host.late(&kind, &procs),
         Call::DirectModex { proc, infos } => {
-            answer(reply, Vec::new(), Given::Bytes, |done| host.direct_modex(&proc, &infos, done));
+            answer(reply, Blob::default(), Given::Bytes, |done| host.posted(&proc, &infos, done));
         }
         Call::Publish { proc, infos } => answer(reply, (), nothing, |done| host.publish(&proc, &infos, done)),
         Call::Lookup { proc, keys, infos } => {

@@ -6,7 +6,7 @@ use instanton::data::{
     App, Channels, DataArray, DataRange, Info, InfoList, Nspace, Proc, Query, Status, Text, Value, keys,
 };
 use instanton::server::{
-    Accepted, Answer, Completion, Credential, Host, Infos, Operation, Published, part_of_the_gone,
+    Accepted, Answer, Blob, Completion, Credential, Host, Infos, Operation, Published, part_of_the_gone,
 };
 
 use super::NODE;
@@ -29,6 +29,28 @@ impl NodeHost {
     /// The time limit of this node has passed, in a meeting that it waits for.
     pub fn late(&self, kind: &Kind, procs: &[Proc]) {
         self.hub.withdraw(self.node, kind, procs);
+    }
+
+    /// Asks the node of a process for what it has posted.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` where nobody knows its node, and `ERR_UNREACH` where that is gone.
+    pub fn posted(&self, proc: &Proc, info: &[Info], done: Completion<Blob>) -> Accepted {
+        self.hub.introduce(self.node, &proc.nspace);
+        let nodes = self.hub.nodes_of(std::slice::from_ref(proc));
+        let node = nodes.and_then(|nodes| nodes.first().copied()).ok_or(Status::ERR_NOT_FOUND)?;
+        if node == OWN {
+            let own = self.hub.own().ok_or(Status::ERR_UNREACH)?;
+            own.dmodex_request(proc, info).then(|blob| done.complete(blob))?;
+            return Ok(Answer::Later);
+        }
+        self.hub.link(node)?.ask(Call::Dmodex { proc: proc.clone(), infos: info.to_vec() }, |given| {
+            done.complete(given.and_then(|given| match given {
+                Given::Bytes(blob) => Ok(blob),
+                _ => Err(Status::ERR_BAD_PARAM),
+            }));
+        });
+        Ok(Answer::Later)
     }
 
     /// Attributes that say as well at which node something is asked.
@@ -85,21 +107,7 @@ impl Host for NodeHost {
     }
 
     fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {
-        self.hub.introduce(self.node, &proc.nspace);
-        let nodes = self.hub.nodes_of(std::slice::from_ref(proc));
-        let node = nodes.and_then(|nodes| nodes.first().copied()).ok_or(Status::ERR_NOT_FOUND)?;
-        if node == OWN {
-            let own = self.hub.own().ok_or(Status::ERR_UNREACH)?;
-            own.dmodex_request(proc, info).then(|blob| done.complete(blob))?;
-            return Ok(Answer::Later);
-        }
-        self.hub.link(node)?.ask(Call::Dmodex { proc: proc.clone(), infos: info.to_vec() }, |given| {
-            done.complete(given.and_then(|given| match given {
-                Given::Bytes(bytes) => Ok(bytes),
-                _ => Err(Status::ERR_BAD_PARAM),
-            }));
-        });
-        Ok(Answer::Later)
+        self.posted(proc, info, Completion::new(|blob: Result<Blob, Status>| done.complete(blob.map(Vec::from))))
     }
 
     fn publish(&self, proc: &Proc, info: &[Info], done: Completion<()>) -> Accepted {

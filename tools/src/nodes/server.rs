@@ -175,7 +175,7 @@ impl Upwards {
 
     fn ask_for_bytes(&self, call: Call, done: Completion<Vec<u8>>) -> Accepted {
         self.ask(call, done, |given| match given {
-            Given::Bytes(bytes) => Some(bytes),
+            Given::Bytes(blob) => Some(blob.into()),
             _ => None,
         })
     }

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use instanton::data::{App, DataRange, Info, Nspace, Pdata, Proc, Query, Status, Text, archive};
+use instanton::server::Blob;
+use rkyv::with::Skip;
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::meetings::Kind;
@@ -22,7 +24,7 @@ use crate::threads::start_thread;
 /// Longest frame; a fence that brings more fails.
 const LONGEST: usize = 1 << 30;
 /// Bit of the length of a frame that is an answer's number and bytes as they are: these may be many megabytes, and so
-/// there is never a second copy of them.
+/// there is never a second copy of them, and they stay charged until they are written.
 const PLAIN: u32 = 1 << 31;
 /// Time for an answer that is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -84,7 +86,8 @@ pub enum Call {
 pub enum Given {
     Nothing,
     Infos(Status, Vec<Info>),
-    Bytes(Vec<u8>),
+    /// Never in an archive.
+    Bytes(#[rkyv(with = Skip)] Blob),
     Name(Nspace),
     Published(Status, Vec<Pdata>),
     Credential(Vec<u8>, Vec<Info>),
@@ -199,9 +202,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn write(sink: &mut impl Write, frame: &Frame) -> io::Result<()> {
-    if let Frame::Answer(number, Ok(Given::Bytes(bytes))) = frame
-        && bytes.len() < LONGEST
-    {
+    if let Frame::Answer(number, Ok(Given::Bytes(bytes))) = frame {
+        if bytes.len() > LONGEST {
+            return write(sink, &Frame::Answer(*number, Err(Status::ERR_OUT_OF_RESOURCE)));
+        }
         sink.write_all(&(bytes.len() as u32 | PLAIN).to_le_bytes())?;
         sink.write_all(&number.to_le_bytes())?;
         return sink.write_all(bytes);
@@ -226,7 +230,7 @@ fn read(source: &mut impl Read) -> io::Result<Frame> {
     let mut bytes = vec![0; length];
     source.read_exact(&mut bytes)?;
     if is_plain {
-        return Ok(Frame::Answer(u64::from_le_bytes(number), Ok(Given::Bytes(bytes))));
+        return Ok(Frame::Answer(u64::from_le_bytes(number), Ok(Given::Bytes(bytes.into()))));
     }
     archive::decode(&bytes).map_err(io::Error::other)
 }
@@ -237,7 +241,7 @@ mod tests {
 
     #[test]
     fn answers_of_bytes_go_as_they_are_and_others_encoded() {
-        let bytes = Frame::Answer(7, Ok(Given::Bytes(vec![1, 2, 3])));
+        let bytes = Frame::Answer(7, Ok(Given::Bytes(vec![1, 2, 3].into())));
         let others = [Frame::Answer(8, Ok(Given::Nothing)), Frame::Answer(9, Err(Status::ERR_TIMEOUT))];
         let mut sent = Vec::new();
         for frame in std::iter::once(&bytes).chain(&others) {
@@ -256,7 +260,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (gone, is_gone) = mpsc::channel();
         let echo = |call, reply: Reply| match call {
-            Call::Fence { data, .. } => reply(Ok(Given::Bytes(data))),
+            Call::Fence { data, .. } => reply(Ok(Given::Bytes(data.into()))),
             // Never answered.
             _ => drop(reply),
         };
@@ -264,7 +268,7 @@ mod tests {
         let other = Link::open(theirs, echo, move || gone.send(()).unwrap()).unwrap();
         let fence = |data: &[u8]| Call::Fence { procs: vec![], infos: vec![], data: data.to_vec() };
         for link in [&one, &other] {
-            assert!(matches!(link.ask_now(fence(b"x")), Ok(Given::Bytes(bytes)) if bytes == b"x"));
+            assert!(matches!(link.ask_now(fence(b"x")), Ok(Given::Bytes(bytes)) if *bytes == *b"x"));
         }
         let (failed, fails) = mpsc::channel();
         other.ask(Call::Finish, move |result| failed.send(result.err()).unwrap());

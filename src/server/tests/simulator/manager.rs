@@ -10,10 +10,10 @@ use super::host::{Ask, Body, Meeting, Part, Purpose, SharedHosts};
 use super::machine::lock;
 use super::random::Random;
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
-use crate::server::PublishedData;
 use crate::server::ctx::event::Event;
 use crate::server::host::{Completion, Infos};
 use crate::server::router::Router;
+use crate::server::{Blob, PublishedData};
 
 /// Consequence of what the manager has heard.
 pub enum Outcome {
@@ -154,7 +154,8 @@ impl Manager {
         self.last += 1;
         let (number, hosts) = (self.last, self.hosts.clone());
         self.fetches.insert(number, (node, other, done));
-        let bring = move |result| lock(&hosts).add(other, Ask::Brought(number, result));
+        let bring =
+            move |result: Result<Blob, Status>| lock(&hosts).add(other, Ask::Brought(number, result.map(Vec::from)));
         let request = move |router: &mut Router| {
             router.gets.direct_modex.request(&mut router.cx, &router.jobs, proc, &[], Box::new(bring));
         };

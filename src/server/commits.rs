@@ -84,16 +84,20 @@ impl Commits {
         proc: Proc,
         (entries, bytes): (Vec<Posted>, usize),
     ) {
-        // The draft is as large as the entries that it is composed of.
-        let checked = Jobs::check_scopes(&proc, &entries).and_then(|()| cx.charge(caller.peer, Kind::Request, bytes));
-        let store = match checked {
-            Ok(charge) => jobs.store_mut(&proc.nspace).map(|store| (store, charge)).ok_or(Status::ERR_NOT_FOUND),
-            Err(status) => Err(status),
-        };
-        let (store, charge) = match store {
-            Ok(found) => found,
+        let checked = Jobs::check_scopes(&proc, &entries);
+        let store = checked.and_then(|()| jobs.store_mut(&proc.nspace).ok_or(Status::ERR_NOT_FOUND));
+        let store = match store {
+            Ok(store) => store,
             Err(status) => {
                 drop_elsewhere(cx, caller.peer, entries);
+                return cx.answer_status(caller, Err(status));
+            }
+        };
+        // The draft is as large as the entries that it is composed of.
+        let charge = match cx.charge(caller.peer, Kind::Request, bytes) {
+            Ok(charge) => charge,
+            Err(status) => {
+                not_stored(cx, jobs, caller.peer, &proc, entries, status);
                 return cx.answer_status(caller, Err(status));
             }
         };
@@ -227,18 +231,11 @@ impl Commits {
         }
     }
 
-    fn fail(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64, error: &WriteError, mut entries: Vec<Posted>) {
-        let Some(Commit { caller: Caller { peer, .. }, proc, .. }) = self.under_way.get(&number) else { return };
-        let peer = *peer;
+    fn fail(&mut self, cx: &mut Ctx, jobs: &mut Jobs, number: u64, error: &WriteError, entries: Vec<Posted>) {
+        let Some(Commit { caller, proc, .. }) = self.under_way.get(&number) else { return };
         trace!("a commit of {proc} fails: {error}");
-        let some: Vec<Posted> = entries.drain(..entries.len().min(SLICE)).collect();
-        let keys = awaited_keys(cx, proc, &some);
-        if let Some(store) = jobs.store_mut(&proc.nspace) {
-            store.not_stored(proc.rank, some, error.status());
-        }
-        cx.effect(Effect::Posted { proc: proc.clone(), keys });
+        not_stored(cx, jobs, caller.peer, proc, entries, error.status());
         self.end(cx, number, Err(error.status()));
-        drop_elsewhere(cx, peer, entries);
     }
 
     /// Answers, and lets the peer go on.
@@ -254,6 +251,17 @@ impl Commits {
         let commit = self.by_peer.remove(&peer).and_then(|number| self.under_way.get_mut(&number));
         commit.into_iter().for_each(|commit| commit.is_over = true);
     }
+}
+
+/// Tells who waits for some of these entries that they are not stored, and why.
+fn not_stored(cx: &mut Ctx, jobs: &mut Jobs, peer: PeerId, proc: &Proc, mut entries: Vec<Posted>, status: Status) {
+    let some: Vec<Posted> = entries.drain(..entries.len().min(SLICE)).collect();
+    let keys = awaited_keys(cx, proc, &some);
+    if let Some(store) = jobs.store_mut(&proc.nspace) {
+        store.not_stored(proc.rank, some, status);
+    }
+    cx.effect(Effect::Posted { proc: proc.clone(), keys });
+    drop_elsewhere(cx, peer, entries);
 }
 
 /// Drops what takes long to drop in a thread of its own, where there is one.
@@ -389,6 +397,9 @@ mod tests {
         bench.begin(2000);
         let refused = [(bench.caller, crate::message::Reply::Done(Status::ERR_OUT_OF_RESOURCE))];
         assert_eq!((bench.test.replies(), bench.commits.under_way.len()), (refused.to_vec(), 0));
+        let failure = bench.jobs.store(&proc("job", 0).nspace).unwrap().failure(Rank(0), &entries(1, 0)[0].key);
+        assert_eq!(failure, Some(Status::ERR_OUT_OF_RESOURCE), "who waits for a key of it is told");
+        assert!(matches!(bench.test.effects()[..], [Effect::Posted { .. }]));
         bench.caller = bench.test.request(bench.caller.peer);
         bench.begin(1000);
         let charged = account.used();

@@ -186,9 +186,11 @@ impl Programs {
         command.push(self.path("host"));
         command.extend(options.split_whitespace().map(str::to_owned));
         let mut client = client.split_whitespace();
-        command.extend(library.clients.iter().cloned());
-        command.extend(client.next().map(|program| self.path(program)));
-        command.extend(client.map(str::to_owned));
+        if let Some(program) = client.next() {
+            command.extend(library.clients.iter().cloned());
+            command.push(self.path(program));
+            command.extend(client.map(str::to_owned));
+        }
         Ok(samples.read(prefix, &library.run(self.seed, &command)?.0)?)
     }
 

@@ -116,12 +116,14 @@ impl Plan {
         beside("", "-n 8 -c 8 -k", &format!("gets {}", 20_000 / self.divisor));
         beside("2/", "-n 2 -c 2 -k", &format!("writes {}", 500 / self.divisor));
         // The clients of a job lie on their cores as they happen to, and a server registers one job: one run says little.
-        for turn in 0..(PLUGGED_TURNS / self.divisor).max(1) {
+        for _ in 0..(PLUGGED_TURNS / self.divisor).max(1) {
             beside("8/", "-n 8 -c 8 -k -s", &format!("fences {} {FENCE_TURNS}", 20 / self.divisor));
-            // What takes a second differs less.
-            for ranks in PLUGGED.into_iter().filter(|ranks| turn == 0 || *ranks <= 10_000) {
-                beside(&format!("{ranks}/"), &format!("-n {ranks} -c 1 -k"), "init get");
+            for ranks in PLUGGED {
+                beside(&format!("{ranks}/alone/"), &format!("-n {ranks} -c 1 -k"), "");
             }
+        }
+        for ranks in PLUGGED {
+            beside(&format!("{ranks}/"), &format!("-n {ranks} -c 1 -k"), "init get");
         }
     }
 

@@ -58,13 +58,13 @@ void spawn_self(char *word, char *path, int ranks)
     PMIx_Spawn(NULL, 0, &app, 1, nspace);
 }
 
-/* Starts a job of one that does the same, and ends. */
-static void spawn_link(void)
+/* Starts a job of those that do something until this is over. */
+void spawn_more(char *word, int ranks)
 {
     char directory[4096];
     snprintf(directory, sizeof directory, "%s", over);
     *strrchr(directory, '/') = '\0';
-    spawn_self("link", directory, 1);
+    spawn_self(word, directory, ranks);
 }
 
 double now(void)
@@ -521,7 +521,7 @@ static pmix_status_t request(const char *kind)
     }
     if (IS("chains-of-spawned")) {
         if (next <= CHAINS)
-            return spawn_link(), PMIX_ERROR;
+            return spawn_more("link", 1), PMIX_ERROR;
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         return PMIX_ERROR;
     }
@@ -825,7 +825,7 @@ int main(int argc, char **argv)
     snprintf(over, sizeof over, "%s/0", argv[2]);
     if (strcmp(argv[1], "link") == 0) {
         if (access(over, F_OK) != 0)
-            spawn_link();
+            spawn_more("link", 1);
         return PMIx_Finalize(NULL, 0);
     }
     double begin = now();

@@ -28,6 +28,7 @@ pmix_info_t of_array(const char *key, pmix_data_array_t *array);
 pmix_status_t put(unsigned keys, size_t bytes);
 /* Starts a job of so many ranks of this program, with these words. */
 void spawn_self(char *word, char *path, int ranks);
+void spawn_more(char *word, int ranks);
 /* One request more is under way. */
 void begin_one(void);
 

@@ -158,6 +158,12 @@ bool mixed_request(const char *kind, pmix_status_t *status)
         return *status = call_nb(), true;
     if (IS("all-memory"))
         return *status = fill(), true;
+    /* The same by the ranks of three jobs that this one has started. */
+    if (IS("spawned-memory")) {
+        if (next <= 3)
+            spawn_more("all-memory", 4);
+        return usleep(10000), true;
+    }
     /* Handlers that come and go. */
     if (IS("handlers")) {
         pmix_status_t code = -6000 - (int)(next % 1000);

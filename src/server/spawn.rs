@@ -88,7 +88,8 @@ mod tests {
     use super::*;
     use crate::server::ctx::peers::{Peer, Role};
     use crate::server::ctx::testing::{self, TestCtx, proc};
-    use crate::server::host::{Accepted, Answer, Completion, Host};
+    use crate::server::host::{Accepted, Answer, Completion, Host, NoHost};
+    use crate::store::JobInfoBuilder;
 
     /// A host that notes the attributes of a job, and names the job as it is told to.
     #[derive(Default)]
@@ -149,6 +150,29 @@ mod tests {
         assert_eq!((ask(&mut test), account.used()), (Reply::Done(Status::ERR_OUT_OF_RESOURCE), 6000));
         test.cx.accounts.forget(&child);
         assert_eq!(account.used(), 0);
+    }
+
+    #[test]
+    fn what_a_job_takes_counts_for_the_one_that_has_led_to_it_be_they_tied_or_not() {
+        let (mut test, mut jobs) = (testing::ctx(NoHost), Jobs::default());
+        let mut register = |name: &str, more: &[Info]| {
+            let nspace = proc(name, 0).nspace;
+            let mut info = JobInfoBuilder::new(&nspace, 1, "n0");
+            info.infos(&[Info::new(keys::LOCAL_PEERS, "0")]).unwrap();
+            info.infos(more).unwrap();
+            jobs.register(&mut test.cx, &nspace, 1, Ok(info)).unwrap();
+            if name == "tool" {
+                jobs.get_mut(&nspace).unwrap().of_tools = true;
+            }
+            test.cx.accounts.joint_used(&proc("parent", 0).nspace)
+        };
+        let started_by = |name: &str| Info::new(keys::PARENT_ID, proc(name, 0));
+        let alone = register("parent", &[]);
+        let with_child = register("child", &[started_by("parent")]);
+        let with_grandchild = register("grandchild", &[started_by("child"), Info::new(keys::COSPAWN_APP, true)]);
+        assert!(alone > 0 && with_child > alone && with_grandchild > with_child);
+        register("tool", &[]);
+        assert_eq!(register("of-tool", &[started_by("tool")]), with_grandchild, "a tool is nobody's job");
     }
 
     #[test]

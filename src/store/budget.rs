@@ -15,22 +15,25 @@ struct Inner {
     kept: AtomicU64,
     /// The budget that this one is a part of.
     whole: Option<Budget>,
+    /// True if memory of a process's own counts for that as well.
+    is_joint_part: bool,
 }
 
 impl Budget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
-        Self::open(limit, None)
+        Self::open(limit, None, false)
     }
 
     /// A budget of `limit` bytes, which count for this one as well.
     pub fn part(&self, limit: u64) -> Self {
         let limit = limit.min(self.limit());
-        Self::open(limit, Some(self.clone()))
+        Self::open(limit, Some(self.clone()), false)
     }
 
-    fn open(limit: u64, whole: Option<Budget>) -> Self {
-        Self(Arc::new(Inner { limit, used: AtomicU64::new(0), kept: AtomicU64::new(0), whole }))
+    fn open(limit: u64, whole: Option<Budget>, is_joint_part: bool) -> Self {
+        let [used, kept] = [0, 0].map(AtomicU64::new);
+        Self(Arc::new(Inner { limit, used, kept, whole, is_joint_part }))
     }
 
     /// Keeps so many bytes for those who have [little](Self::charge_kept), and a sixteenth of the budget at most. Whole
@@ -96,34 +99,56 @@ impl Budget {
     }
 }
 
-/// Memory of a process's own, which counts for a budget as shared memory does, and for none that it is part of.
+/// Memory of a process's own, which counts for a joint budget as shared memory does.
 impl Budget {
     /// A budget of `limit` bytes for memory of both kinds. Only shared memory counts for this one as well, whose limit
     /// may be lower. It keeps the same part as those that are a part of it.
     pub(crate) fn joint(&self, limit: u64) -> Self {
-        let joint = Self::open(limit, Some(self.clone()));
+        let joint = Self::open(limit, Some(self.clone()), false);
         joint.keep(u64::MAX, 1);
         joint
     }
 
+    /// A [joint](Self::joint) budget that is a part of this joint one: memory of both kinds counts for this as well.
+    pub(crate) fn joint_part(&self, limit: u64) -> Self {
+        let part = Self::open(limit.min(self.limit()), Some(self.clone()), true);
+        part.keep(u64::MAX, 1);
+        part
+    }
+
+    /// The budget that memory of a process's own counts for besides this one.
+    fn joint_whole(&self) -> Option<&Budget> {
+        self.0.whole.as_ref().filter(|_| self.0.is_joint_part)
+    }
+
     /// Takes so many bytes, or none where there are not as many.
     pub(crate) fn take_own(&self, bytes: u64) -> bool {
-        self.add(bytes, Share::Open)
+        if !self.add(bytes, Share::Open) {
+            return false;
+        }
+        let is_taken = self.joint_whole().is_none_or(|whole| whole.take_own(bytes));
+        if !is_taken {
+            self.0.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_taken
     }
 
     /// Takes so many bytes, even where there are not as many.
     pub(crate) fn force_own(&self, bytes: u64) {
         self.0.used.fetch_add(bytes, Ordering::Relaxed);
+        self.joint_whole().into_iter().for_each(|whole| whole.force_own(bytes));
     }
 
     /// Gives back bytes that were taken.
     pub(crate) fn give_own_back(&self, bytes: u64) {
         self.0.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.joint_whole().into_iter().for_each(|whole| whole.give_own_back(bytes));
     }
 
-    /// Bytes that are left here, whatever is left of the budget that this one is a part of.
+    /// Bytes that are left here, whatever is left of memory that is shared by all.
     pub(crate) fn own_left(&self) -> u64 {
-        self.open_to_all().saturating_sub(self.used())
+        let left = self.open_to_all().saturating_sub(self.used());
+        self.joint_whole().map_or(left, |whole| left.min(whole.own_left()))
     }
 }
 

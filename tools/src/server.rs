@@ -181,6 +181,9 @@ impl Pmix {
     pub fn register(&self, job: &Job) -> Result<(), Status> {
         let (done, registered) = mpsc::channel();
         self.names.add(&job.nspace);
+        if let Some(parent) = job.parent.as_ref().filter(|parent| !self.names.has_tool(&parent.nspace)) {
+            self.published.namespace_led_by(&job.nspace, &parent.nspace);
+        }
         if let Some(hub) = &self.hub {
             hub.place(&job.nspace, job.homes().to_vec());
             hub.ask_all(|node| {

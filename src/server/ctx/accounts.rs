@@ -1,12 +1,21 @@
 //! Accounts of the processes and jobs that have come to this server, and of the users whom they belong to.
 //!
 //! What a job holds and its shared memory have limits of their own, and one together: the budget of the job, which both
-//! draw on.
+//! draw on. Jobs that a job has led to, be it by others, draw on half of its budget together: who starts jobs holds no
+//! more by that.
 use std::collections::BTreeMap;
 
 use crate::account::{Account, Charge};
 use crate::data::{Nspace, Proc, Rank};
 use crate::store::Budget;
+
+/// Budgets of a job, for memory of both kinds.
+#[derive(Debug)]
+struct Budgets {
+    own: Budget,
+    /// That of all jobs that it leads to: half of its own, or the one that it draws on itself with its siblings.
+    below: Option<Budget>,
+}
 
 /// Accounts by their owners; that of a job is under its wildcard rank.
 #[derive(Debug)]
@@ -16,8 +25,7 @@ pub struct Accounts {
     user_limit: u64,
     /// Shared memory of all jobs.
     shared: Budget,
-    /// Budgets of jobs.
-    joint: BTreeMap<Nspace, Budget>,
+    joint: BTreeMap<Nspace, Budgets>,
     open: BTreeMap<Proc, Account>,
     /// Accounts of users, by number.
     users: BTreeMap<u32, Account>,
@@ -68,10 +76,34 @@ impl Accounts {
         self.joint(nspace).part(limit)
     }
 
-    /// Returns the budget of a job: half as much again as either kind of memory may be.
+    /// Bytes that a job may take of both kinds of memory: half as much again as of either.
+    fn joint_limit(&self) -> u64 {
+        self.limit.saturating_add(self.limit / 2)
+    }
+
+    /// Returns the budget of a job.
     fn joint(&mut self, nspace: &Nspace) -> &Budget {
-        let (limit, shared) = (self.limit.saturating_add(self.limit / 2), &self.shared);
-        self.joint.entry(nspace.clone()).or_insert_with(|| shared.joint(limit))
+        let (limit, shared) = (self.joint_limit(), &self.shared);
+        let open = || Budgets { own: shared.joint(limit), below: None };
+        &self.joint.entry(nspace.clone()).or_insert_with(open).own
+    }
+
+    /// Bytes that a job, and those that it has led to, take of both kinds of memory.
+    #[cfg(test)]
+    pub fn joint_used(&mut self, nspace: &Nspace) -> u64 {
+        self.joint(nspace).used()
+    }
+
+    /// Has a new job draw on what another one leaves to those that it leads to.
+    pub fn descend(&mut self, nspace: &Nspace, from: &Nspace) {
+        if self.joint.contains_key(nspace) {
+            return;
+        }
+        self.joint(from);
+        let limit = self.joint_limit();
+        let Some(Budgets { own, below }) = self.joint.get_mut(from) else { return };
+        let below = below.get_or_insert_with(|| own.joint_part(limit / 2)).clone();
+        self.joint.insert(nspace.clone(), Budgets { own: below.joint_part(limit), below: Some(below) });
     }
 
     fn user(&mut self, uid: u32) -> &Account {
@@ -258,6 +290,37 @@ mod tests {
         assert!(post(&mut writer, 1, "k", 10 << 10), "ranks that have little are not refused it");
         drop(held);
         assert!(post(&mut writer, 0, "more", 2 << 20));
+    }
+
+    #[test]
+    fn jobs_that_a_job_has_led_to_share_half_of_its_budget() {
+        const MIB: u64 = 1 << 20;
+        let mut accounts = Accounts::new(16 * MIB, u64::MAX);
+        let root = accounts.of(&proc("job", 0), None);
+        let name = |name: &str| proc(name, 0).nspace;
+        accounts.descend(&name("child"), &name("job"));
+        accounts.descend(&name("grandchild"), &name("child"));
+        accounts.descend(&name("sibling"), &name("job"));
+        let hold = |accounts: &mut Accounts, name: &str| -> Vec<Charge> {
+            let each = (0..8).map(|rank| accounts.of(&proc(name, rank), None)).collect::<Vec<_>>();
+            let all = each.iter().map(|account| std::iter::from_fn(|| account.charge(Kind::Request, 64 << 10)));
+            all.flatten().collect()
+        };
+        let bytes = |charges: &Vec<Charge>| charges.len() as u64 * (64 << 10);
+        let held = ["child", "grandchild", "sibling"].map(|name| hold(&mut accounts, name));
+        let sum = held.iter().map(bytes).sum::<u64>();
+        // Of 12 MiB, a sixteenth is kept.
+        assert!(sum > 11 * MIB && sum <= 12 * MIB - 12 * MIB / 16, "{sum} bytes");
+        assert!(accounts.shared_of(&name("grandchild")).left() < MIB / 8, "shared memory counts for the same");
+        assert!(root.charge(Kind::Request, 5 << 20).is_some(), "they leave the other half");
+        assert!(bytes(&hold(&mut accounts, "stranger")) > 15 * MIB, "others have their own");
+        // Those that are left go on when the first one is over, and give back what they hold.
+        accounts.forget(&name("job"));
+        accounts.descend(&name("late"), &name("child"));
+        assert!(bytes(&hold(&mut accounts, "late")) < MIB / 8);
+        drop(held);
+        assert!(bytes(&hold(&mut accounts, "late")) > 11 * MIB);
+        assert_eq!((accounts.joint_used(&name("late")), root.used()), (0, 0));
     }
 
     #[test]

@@ -140,11 +140,16 @@ impl Jobs {
         local_procs: usize,
         info: Result<JobInfoBuilder, BadJobInfo>,
     ) -> Result<(), Status> {
-        let limits = Limits { budget: cx.accounts.shared_of(nspace), ..Limits::default() };
         let info = info.and_then(|info| self.common.add_to(info)?.build());
         let foreign_ids = info.as_ref().is_ok_and(|info| info.is_set(FOREIGN_IDS));
-        let parent = info.as_ref().ok().filter(|info| !info.is_set(keys::COSPAWN_APP));
-        let parent = parent.and_then(|info| info.get(keys::PARENT_ID)?.as_proc()).map(|parent| parent.nspace.clone());
+        let facts = info.as_ref().ok();
+        let parent = facts.and_then(|info| info.get(keys::PARENT_ID)?.as_proc()).map(|parent| parent.nspace.clone());
+        // What a tool has started belongs to nobody's job.
+        if let Some(parent) = parent.as_ref().filter(|parent| self.get(parent).is_some_and(|job| !job.of_tools)) {
+            cx.accounts.descend(nspace, parent);
+        }
+        let parent = parent.filter(|_| facts.is_some_and(|info| !info.is_set(keys::COSPAWN_APP)));
+        let limits = Limits { budget: cx.accounts.shared_of(nspace), ..Limits::default() };
         let job = self.entry(cx, nspace)?;
         let anew = job.store.is_none() || job.is_untouched();
         let made = info.map_err(JobStoreError::from).and_then(|info| match &mut job.store {

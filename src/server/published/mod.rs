@@ -160,6 +160,12 @@ impl PublishedData {
         state.waiting.forget(proc);
     }
 
+    /// A job begins that another one has led to: together with others of that kind it may publish three quarters of what
+    /// that one may.
+    pub fn namespace_led_by(&self, nspace: &Nspace, parent: &Nspace) {
+        self.lock().items.accounts.descend(nspace, parent);
+    }
+
     /// A namespace has ended, and its applications with it.
     pub fn namespace_ended(&self, nspace: &Nspace) {
         let mut state = self.lock();

@@ -375,3 +375,16 @@ fn a_job_publishes_as_much_as_it_may_and_another_does_not_lack_it() {
     store.unpublish(&proc("a", 0), &[], &[]).unwrap();
     assert_eq!(store.publish(&proc("a", 2), &large("n")), Ok(()));
 }
+
+#[test]
+fn jobs_that_a_job_has_led_to_share_room_for_what_they_publish() {
+    let store = PublishedData::with_job_memory(1 << 20);
+    let large = |key: &str| data(key, &"x".repeat(300 << 10));
+    store.namespace_led_by(&proc("b", 0).nspace, &proc("a", 0).nspace);
+    store.namespace_led_by(&proc("c", 0).nspace, &proc("b", 0).nspace);
+    assert_eq!(store.publish(&proc("b", 0), &large("k")), Ok(()));
+    assert_eq!(store.publish(&proc("c", 0), &large("l")), Err(Status::ERR_OUT_OF_RESOURCE));
+    assert_eq!(store.publish(&proc("a", 0), &large("m")), Ok(()));
+    store.namespace_ended(&proc("b", 0).nspace);
+    assert_eq!(store.publish(&proc("c", 0), &large("n")), Ok(()));
+}

@@ -174,6 +174,9 @@ impl Host for Launcher {
     }
 
     fn tool_admitted(&self, tool: &Proc) {
+        if !self.is_rank(tool) {
+            self.published.tool_came(&tool.nspace);
+        }
         self.names.admit(tool);
     }
 

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use common::{Job, numbers};
 use instanton::Pending;
 use instanton::client::Error;
+use instanton::data::constants::persistence;
 use instanton::data::{DataRange, Info, Query, Status, Text, Value, keys};
 use instanton::tool::Tool;
 
@@ -52,6 +53,26 @@ fn with_128_mib_a_job_a_launcher_stays_under_256() {
     let peak = peak(launcher);
     assert!(peak < 256 << 20, "{} MiB", peak >> 20);
     drop(tools);
+    job.send(nix::sys::signal::Signal::SIGTERM);
+    job.finish();
+}
+
+#[test]
+fn tools_leave_no_more_data_for_the_session_than_tools_may_however_many_they_are() {
+    let mut job = Job::start(["--job-memory", "128M", "-n", "1", "sh", "-c", "echo; exec sleep 1000"], Stdio::null());
+    job.line();
+    let large = vec![b'x'; 7 << 20];
+    let lasting = Info::new(keys::PERSISTENCE, Value::Persist(persistence::PERSIST_SESSION));
+    let publish = |number: u32| {
+        let tool = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(job.pid().as_raw()))]).unwrap();
+        let data = Info::new(format!("k{number}"), Value::string(&large));
+        tool.primary().publish(&[data, lasting.clone()]).wait().map_err(|error| error.status())
+    };
+    let results: Vec<_> = (0..12).map(publish).collect();
+    let published = results.iter().filter(|result| result.is_ok()).count();
+    // They have 24 MiB of the 32 that a job may publish, and each half of what is left.
+    assert!((1..=3).contains(&published), "{results:?}");
+    assert!(results.iter().all(|result| [Ok(()), Err(Status::ERR_OUT_OF_RESOURCE)].contains(result)), "{results:?}");
     job.send(nix::sys::signal::Signal::SIGTERM);
     job.finish();
 }

@@ -166,6 +166,13 @@ impl PublishedData {
         self.lock().items.accounts.descend(nspace, parent);
     }
 
+    /// A tool comes. What it publishes, and those of all other tools, has three quarters of the room of one job, whether
+    /// they are still there or have left data for the session.
+    pub fn tool_came(&self, tool: &Nspace) {
+        // No job has an empty name.
+        self.lock().items.accounts.descend(tool, &Nspace::new("").expect("a legal name"));
+    }
+
     /// A namespace has ended, and its applications with it.
     pub fn namespace_ended(&self, nspace: &Nspace) {
         let mut state = self.lock();

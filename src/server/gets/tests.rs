@@ -261,6 +261,13 @@ fn a_key_without_a_rank_is_found_by_a_host_that_keeps_what_others_post() {
     }
 }
 
+/// Has rank 1 post what is much for other nodes; returns the bytes of all that it has posted.
+fn post_much(test: &mut TestCtx, jobs: &mut Jobs, name: &str) -> u64 {
+    let entry = Posted { scope: Scope::GLOBAL, key: key(name), value: Value::from(vec![7u8; 1000]) };
+    jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
+    jobs.store(&proc("job", 1).nspace).unwrap().outbound_bytes(&[Rank(1)], false)
+}
+
 #[test]
 fn much_is_read_for_other_nodes_by_a_thread_and_again_for_those_that_come_later() {
     let (mut test, mut jobs, mut gets) = bench(NoHost);
@@ -270,16 +277,12 @@ fn much_is_read_for_other_nodes_by_a_thread_and_again_for_those_that_come_later(
         let done = Box::new(move |blob: Result<Blob, Status>| sender.send(blob.unwrap().len()).unwrap());
         gets.direct_modex.request(&mut test.cx, jobs, proc("job", 1), &[], done);
     };
-    let post = |test: &mut TestCtx, jobs: &mut Jobs, key: &str| {
-        let entry = Posted { scope: Scope::GLOBAL, key: Key::new(key).unwrap(), value: Value::from(vec![7u8; 1000]) };
-        jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
-    };
-    post(&mut test, &mut jobs, "one");
+    post_much(&mut test, &mut jobs, "one");
     request(&mut test, &mut gets, &jobs);
     request(&mut test, &mut gets, &jobs);
     let Some(Slice::Departure(number)) = test.cx.slices.pop_front() else { panic!("it is left to a slice") };
     gets.direct_modex.slice(&mut test.cx, &mut jobs, number);
-    post(&mut test, &mut jobs, "other");
+    post_much(&mut test, &mut jobs, "other");
     request(&mut test, &mut gets, &jobs);
     test.call_back();
     assert!(test.cx.slices.is_empty() && answers.try_recv().is_err());
@@ -329,9 +332,7 @@ fn read_for_others(test: &mut TestCtx, gets: &mut Gets, jobs: &mut Jobs) -> usiz
 fn nodes_whose_copies_of_much_data_nobody_has_room_for_are_answered_one_after_the_other() {
     let (mut test, mut jobs, mut gets) = bench(NoHost);
     let (sender, answers) = mpsc::channel();
-    let entry = Posted { scope: Scope::GLOBAL, key: key("k"), value: Value::from(vec![7u8; 1000]) };
-    jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
-    let bytes = jobs.store(&proc("job", 1).nspace).unwrap().outbound_bytes(&[Rank(1)], false);
+    let bytes = post_much(&mut test, &mut jobs, "k");
     for (reads, room) in [(2, 3 * bytes - 1), (1, 3 * bytes)] {
         test.cx.accounts = Accounts::new(room, u64::MAX);
         test.cx.accounts.of(&proc("job", 1), None);
@@ -350,9 +351,7 @@ fn nodes_whose_copies_of_much_data_nobody_has_room_for_are_answered_one_after_th
 fn much_data_is_charged_while_the_host_holds_it_and_what_has_no_room_waits_for_that() {
     let (mut test, mut jobs, mut gets) = bench(NoHost);
     let (sender, answers) = mpsc::channel();
-    let entry = Posted { scope: Scope::GLOBAL, key: key("k"), value: Value::from(vec![7u8; 1000]) };
-    jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
-    let bytes = jobs.store(&proc("job", 1).nspace).unwrap().outbound_bytes(&[Rank(1)], false);
+    let bytes = post_much(&mut test, &mut jobs, "k");
     test.cx.accounts = Accounts::new(2 * bytes, u64::MAX);
     test.cx.accounts.of(&proc("job", 1), None);
     let request = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs| {

@@ -166,8 +166,8 @@ impl PublishedData {
         self.lock().items.accounts.descend(nspace, parent);
     }
 
-    /// A tool comes. What it publishes, and those of all other tools, has three quarters of the room of one job, whether
-    /// they are still there or have left data for the session.
+    /// A tool comes. All tools together may publish three quarters of what one job may, be they still there or gone and
+    /// have left data for the session.
     pub fn tool_came(&self, tool: &Nspace) {
         // No job has an empty name.
         self.lock().items.accounts.descend(tool, &Nspace::new("").expect("a legal name"));

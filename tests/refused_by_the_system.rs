@@ -231,14 +231,15 @@ fn run(whom: Whom, fault: &str) -> (bool, String) {
 /// As [`run`], with some more variables; something is done beside, with the ids of those under the fault.
 fn run_with(whom: Whom, fault: &str, more: &[(&str, &str)], beside: impl Fn(&[u32])) -> (bool, String) {
     let fault_of = |of| (FAULT, if of == whom { fault } else { "" });
-    let trace = ("INSTANTON_TRACE", "stderr");
-    let node = Watched::new(start_alone("node", &[&[fault_of(Whom::Server), trace], more].concat()));
+    // A backtrace of an allocation that fails takes memory, and what fails in that waits for the first for ever.
+    let common = [("INSTANTON_TRACE", "stderr"), ("RUST_BACKTRACE", "0")];
+    let node = Watched::new(start_alone("node", &[&[fault_of(Whom::Server)], &common[..], more].concat()));
     let mut said = node.until(Some("ready"));
     let variables: Vec<(u32, String, String)> = said.iter().filter_map(|line| variable(line)).collect();
     let ranks = (0..2).filter(|_| !variables.is_empty()).map(|rank| {
         let own = variables.iter().filter(|(of, ..)| *of == rank).map(|(_, name, value)| (&**name, &**value));
         let variables: Vec<(&str, &str)> =
-            own.chain([fault_of(Whom::Ranks), trace]).chain(more.iter().copied()).collect();
+            own.chain([fault_of(Whom::Ranks)]).chain(common).chain(more.iter().copied()).collect();
         Watched::new(start_alone("rank", &variables))
     });
     let ranks: Vec<Watched> = ranks.collect();

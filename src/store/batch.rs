@@ -26,8 +26,6 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub struct DraftedPart {
     pub(super) draft: Draft,
-    /// As that of a [`Part`].
-    pub(super) before: Option<(Reference, u64)>,
 }
 
 impl DraftedPart {

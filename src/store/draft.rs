@@ -2,26 +2,31 @@
 //!
 //! The writer makes a draft, another thread [composes](Draft::compose) the records, the writer takes blocks for them, another
 //! thread [writes](Draft::write) them, and the writer publishes: nobody sees anything before that. The writer's own parts are
-//! short. Records do not move to new segments while there is a draft.
+//! short. The rank's records may move to new segments meanwhile, and then the draft is not the way to publish what it is
+//! about any more: the writer sees that, and so does who composes.
 use std::fmt;
+
+use instanton_layout::job::Reference;
 
 use super::datum::Entry;
 use super::error::WriteError;
 use super::modex::records::{Next, Snapshot};
-use super::modex::table::Prepared;
+use super::modex::table::{Prepared, Table};
 use super::modex::visibility::Visibility;
 use crate::data::{Posted, Rank};
 
 /// One audience's part of a draft.
 pub(super) struct Side {
     pub(super) snapshot: Snapshot,
+    /// The rank's newest record when the snapshot was made, and its version.
+    pub(super) before: Option<(Reference, u64)>,
     pub(super) next: Option<Next>,
     pub(super) prepared: Option<Prepared>,
 }
 
 impl Side {
-    pub(super) fn new(snapshot: Snapshot) -> Self {
-        Side { snapshot, next: None, prepared: None }
+    pub(super) fn new(table: &Table, rank: Rank) -> Result<Self, WriteError> {
+        Ok(Side { before: table.newest(rank)?, snapshot: table.snapshot()?, next: None, prepared: None })
     }
 
     fn write(&mut self) -> Result<(), WriteError> {
@@ -55,11 +60,21 @@ impl Draft {
         self.rank
     }
 
-    /// Composes the records.
+    /// Composes the records, unless those that it is to read have moved: it is not [up to
+    /// date](super::JobWriter::is_up_to_date) then, and [`finish`](super::JobWriter::finish) composes them.
     ///
     /// # Errors
     /// [`WriteError`] for entries that cannot be stored.
     pub fn compose(&mut self) -> Result<(), WriteError> {
+        match self.compose_sides() {
+            // The snapshot has not all that leads to them, or their blocks have become others'. The writer, who has,
+            // tells that from damage.
+            Err(WriteError::Damaged(_)) => Ok(()),
+            composed => composed,
+        }
+    }
+
+    fn compose_sides(&mut self) -> Result<(), WriteError> {
         let entries: Vec<Entry<'_>> = self.entries.iter().map(Entry::from).collect();
         let changed = match self.is_local {
             true => Visibility::of_local(self.rank, &entries, self.visible.snapshot.records(), usize::MAX)?,

@@ -99,6 +99,22 @@ fn a_move_that_is_given_up_leaves_everything_as_it_was() {
     }
 }
 
+/// Moves what can be moved now.
+fn move_all(writer: &mut JobWriter) {
+    loop {
+        match writer.next_move().unwrap() {
+            NextMove::Ranks(mut ranks) => {
+                ranks.compose().unwrap();
+                writer.reserve_move(&mut ranks).unwrap();
+                ranks.write().unwrap();
+                writer.finish_move(ranks).unwrap();
+            }
+            NextMove::More => {}
+            NextMove::Nothing => break,
+        }
+    }
+}
+
 #[test]
 fn a_draft_and_a_batch_keep_the_old_segments_and_come_to_their_end() {
     let mut writer = scattered();
@@ -108,37 +124,41 @@ fn a_draft_and_a_batch_keep_the_old_segments_and_come_to_their_end() {
     draft.compose().unwrap();
     writer.reserve(&mut draft).unwrap();
     draft.write().unwrap();
-    let run = |writer: &mut JobWriter| {
-        loop {
-            match writer.next_move().unwrap() {
-                NextMove::Ranks(mut ranks) => {
-                    ranks.compose().unwrap();
-                    writer.reserve_move(&mut ranks).unwrap();
-                    ranks.write().unwrap();
-                    writer.finish_move(ranks).unwrap();
-                }
-                NextMove::More => {}
-                NextMove::Nothing => break,
-            }
-        }
-    };
     // Another one brings the first record of its rank, with a block in the segments that are left.
     let change = vec![Posted::new(Scope::GLOBAL, key("first"), Value::from(6u32))];
     let mut first = writer.draft(Rank(3), change).unwrap();
     first.compose().unwrap();
     writer.reserve(&mut first).unwrap();
     first.write().unwrap();
-    run(&mut writer);
+    move_all(&mut writer);
     assert!(!writer.is_up_to_date(&draft) && writer.is_up_to_date(&first) && writer.is_to_move());
     writer.finish(first).unwrap();
     writer.finish(draft).unwrap();
     let batch = writer.batch().unwrap();
-    run(&mut writer);
+    move_all(&mut writer);
     assert!(!writer.is_to_move(), "while data of others is prepared nothing moves");
     writer.end_batch(batch);
-    run(&mut writer);
+    move_all(&mut writer);
     check(&writer, &reader);
     assert!(!writer.is_to_move());
     assert_eq!(reader.get(&Question::new(Rank(0), "drafted")).unwrap(), Value::from(5u32));
     assert_eq!(reader.get(&Question::new(Rank(3), "first")).unwrap(), Value::from(6u32));
+}
+
+#[test]
+fn a_draft_of_records_that_have_moved_is_stored_all_the_same() {
+    let mut writer = scattered();
+    let (reader, _) = attach(&mut writer);
+    let change = vec![Posted::new(Scope::GLOBAL, key("drafted"), Value::from(5u32))];
+    let mut draft = writer.draft(Rank(0), change).unwrap();
+    // The draft does not know the segments that they move to.
+    move_all(&mut writer);
+    draft.compose().unwrap();
+    writer.reserve(&mut draft).unwrap();
+    draft.write().unwrap();
+    assert!(!writer.is_up_to_date(&draft));
+    writer.finish(draft).unwrap();
+    move_all(&mut writer);
+    check(&writer, &reader);
+    assert_eq!(reader.get(&Question::new(Rank(0), "drafted")).unwrap(), Value::from(5u32));
 }

@@ -1,7 +1,7 @@
 //! Drafts and batches: data that is written before it is published.
 //!
 //! A draft is a large commit, composed and written by another thread; a batch is what ranks of other nodes have posted.
-//! Records do not move to new segments while there is one.
+//! Records move to new segments beside drafts, which are composed anew where theirs have, but not while there is a batch.
 use std::collections::{BTreeSet, VecDeque};
 
 use super::JobWriter;
@@ -23,9 +23,10 @@ impl JobWriter {
         if let Err(error) = self.check_rank(rank) {
             return Err((error, entries));
         }
-        let snapshots = self.make_way().and_then(|()| Ok((self.visible.snapshot()?, self.hidden.snapshot()?)));
-        let (visible, hidden) = match snapshots {
-            Ok((visible, hidden)) => (Side::new(visible), Side::new(hidden)),
+        let sides =
+            self.make_way().and_then(|()| Ok((Side::new(&self.visible, rank)?, Side::new(&self.hidden, rank)?)));
+        let (visible, hidden) = match sides {
+            Ok(sides) => sides,
             Err(error) => return Err((error, entries)),
         };
         self.drafts += 1;
@@ -61,9 +62,12 @@ impl JobWriter {
         Ok(())
     }
 
-    /// Returns whether the rank's records are still those that a draft was composed for.
+    /// Returns whether the rank's records are still those that a draft was begun with.
     pub fn is_up_to_date(&self, draft: &Draft) -> bool {
-        let is_current = |table: &Table, side: &Side| side.prepared.iter().all(|of| table.is_up_to_date(of));
+        let is_same = |table: &Table, side: &Side| table.newest(draft.rank).is_ok_and(|now| now == side.before);
+        let is_current = |table: &Table, side: &Side| {
+            is_same(table, side) && side.prepared.iter().all(|of| table.is_up_to_date(of))
+        };
         is_current(&self.visible, &draft.visible) && is_current(&self.hidden, &draft.hidden)
     }
 
@@ -145,11 +149,7 @@ impl JobWriter {
     /// # Errors
     /// [`WriteError`], with the entries. The batch can only be ended then.
     pub fn draft_part(&mut self, rank: Rank, entries: Vec<Posted>) -> Result<DraftedPart, (WriteError, Vec<Posted>)> {
-        let before = match self.visible.newest(rank) {
-            Ok(before) => before,
-            Err(error) => return Err((error.into(), entries)),
-        };
-        Ok(DraftedPart { draft: self.draft(rank, entries)?, before })
+        Ok(DraftedPart { draft: self.draft(rank, entries)? })
     }
 
     /// Takes blocks for the records of a part that is composed, which another thread is to write then.
@@ -178,8 +178,8 @@ impl JobWriter {
             return self.prepare(batch, rank, entries);
         }
         self.drafts -= 1;
-        let DraftedPart { mut draft, before } = part;
-        let prepared = draft.visible.prepared.take();
+        let DraftedPart { mut draft } = part;
+        let (before, prepared) = (draft.visible.before, draft.visible.prepared.take());
         batch.parts.push_back(Part { rank: draft.rank, entries: draft.entries, before, prepared });
         Ok(())
     }

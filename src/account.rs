@@ -97,6 +97,18 @@ impl fmt::Display for Kind {
 }
 
 /// Owner of an account.
+/// Jobs that one job has led to, at whatever distance, as long as one of them has an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Descent(usize);
+
+#[cfg(test)]
+impl Descent {
+    /// A descent of no job, for tests.
+    pub fn numbered(number: usize) -> Descent {
+        Descent(number)
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Job,
@@ -165,6 +177,12 @@ impl Account {
     /// The account of the job, of its process or of the job itself.
     pub fn of_its_job(&self) -> &Account {
         self.0.above.as_ref().filter(|_| self.0.is_process).unwrap_or(self)
+    }
+
+    /// The jobs that its job draws on a budget with, where another one has led to them.
+    #[cfg(feature = "server")]
+    pub fn descent(&self) -> Option<Descent> {
+        self.of_its_job().0.joint.as_ref()?.shared_with().map(Descent)
     }
 
     /// Opens an account that nothing is refused to, for the server's own program and for those who hold nothing yet.

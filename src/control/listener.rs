@@ -479,11 +479,11 @@ impl Door for Listener {
             Outgoing::Accepted { server, uri, proc, parts, job_info, account } => {
                 debug_assert!(job_info.is_none(), "a peer of this door maps the information of its job");
                 let Some(entry) = self.connections.get_mut(&connection) else { return };
-                entry.let_in(account);
                 entry.place.owner = match entry.is_tool {
                     true => self.turns.shares.join_tools(entry.peer.uid),
-                    false => self.turns.shares.join(&proc),
+                    false => self.turns.shares.join(&proc, account.descent()),
                 };
+                entry.let_in(account);
                 let (parts, descriptors): (Vec<DescriptorKind>, Vec<OwnedFd>) = parts.into_iter().unzip();
                 let welcome = Welcome::Accepted { server, uri, proc, parts };
                 self.push(connection, Kind::Welcome, 0, descriptors, &welcome, callers);

@@ -434,7 +434,7 @@ impl PmiListener {
             Outgoing::Accepted { proc, job_info, account, .. } => {
                 let Stage::Asking(version) = connection.stage else { return Ok(()) };
                 connection.account = account.clone();
-                connection.place.owner = self.turns.shares.join(&proc);
+                connection.place.owner = self.turns.shares.join(&proc, account.descent());
                 let mapping = job_info.as_ref().and_then(|job| self.mapping(job));
                 let conversation = Conversation::new(proc, version, job_info, mapping, account);
                 if let Some(connection) = self.connections.get_mut(&id) {

@@ -445,7 +445,7 @@ impl StockListener {
                 ack.proc = proc.clone();
                 connection.place.owner = match ack.kind {
                     Kind::Tool | Kind::NamedTool => self.turns.shares.join_tools(*uid),
-                    Kind::Client | Kind::ToolOfJob => self.turns.shares.join(&proc),
+                    Kind::Client | Kind::ToolOfJob => self.turns.shares.join(&proc, account.descent()),
                 };
                 let conversation = Conversation::new(ack, job_info);
                 connection.let_in(conversation, account);

@@ -121,6 +121,11 @@ impl Budget {
         self.0.whole.as_ref().filter(|_| self.0.is_joint_part)
     }
 
+    /// Number of the budget that this one is a [part](Self::joint_part) of, as long as this one is there.
+    pub(crate) fn shared_with(&self) -> Option<usize> {
+        self.joint_whole().map(|whole| Arc::as_ptr(&whole.0) as usize)
+    }
+
     /// Takes so many bytes, or none where there are not as many.
     pub(crate) fn take_own(&self, bytes: u64) -> bool {
         if !self.add(bytes, Share::Open) {

@@ -14,13 +14,15 @@
 //! held process is not sent much meanwhile.
 //!
 //! All connections of one process count together, by whatever doors they come, and so do all tools of a user. Those that
-//! have not said who they are count as one process.
+//! have not said who they are count as one process, and so do the processes of all jobs that a job has led to: who starts
+//! jobs gets no more time by that. A share has a *head* then, which the time counts for and which is held.
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use instanton_layout::sync::{AtomicBool, Ordering};
 
+use crate::account::Descent;
 use crate::data::Proc;
 use crate::message::Request;
 use crate::message::numbers::NumberMap;
@@ -47,12 +49,17 @@ pub type Owner = u64;
 /// All connections that have not said who they are.
 pub const STRANGERS: Owner = 0;
 
-/// Time that one process has taken.
+/// Time that one process has taken, or several that count as one.
 #[derive(Debug, Default)]
 struct Share {
     proc: Option<Proc>,
+    /// The jobs whose processes it is the head of.
+    descent: Option<Descent>,
+    /// The share that its time counts for, where that is not itself.
+    head: Option<Owner>,
     /// True for that of all tools of a user, which stays when none is left: others come.
     is_of_tools: bool,
+    /// Connections of its process, or processes that it is the head of.
     connections: usize,
     /// Time that is not in a window yet.
     unsettled: Duration,
@@ -109,6 +116,8 @@ struct Table {
     numbers: HashMap<Proc, Owner>,
     /// Numbers of the tools of each user.
     tools: BTreeMap<u32, Owner>,
+    /// Numbers of heads, by the jobs whose processes they stand for.
+    descents: BTreeMap<Descent, Owner>,
     shares: NumberMap<Owner, Share>,
     last: Owner,
     /// Number of all turns.
@@ -173,6 +182,7 @@ impl Shares {
             start: now,
             numbers: HashMap::new(),
             tools: BTreeMap::new(),
+            descents: BTreeMap::new(),
             shares: NumberMap::from_iter([(STRANGERS, Share::default())]),
             last: STRANGERS,
             turns: 0,
@@ -195,9 +205,10 @@ impl Shares {
         self.0.has_held.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of a process that has one connection more.
-    pub fn join(&self, proc: &Proc) -> Owner {
-        self.with(|table| table.join(proc))
+    /// Returns the number of a process that has one connection more, and whose job another one has led to where a
+    /// descent is given.
+    pub fn join(&self, proc: &Proc, descent: Option<Descent>) -> Owner {
+        self.with(|table| table.join(proc, descent))
     }
 
     /// Returns the number of the tools of a user, of which there is one connection more: a tool takes what name it likes.
@@ -217,13 +228,14 @@ impl Shares {
 
     /// Returns whether a process is held.
     pub fn is_held(&self, owner: Owner) -> bool {
-        self.has_held() && self.with(|table| table.shares.get(&owner).is_some_and(|share| share.is_held))
+        let is_held = |table: &mut Table| table.head_mut(owner).is_some_and(|(_, share)| share.is_held);
+        self.has_held() && self.with(is_held)
     }
 
     /// Has a connection of a door wait for the end of its process's hold.
     pub fn wait(&self, owner: Owner, door: u8, connection: u64) {
         self.with(|table| {
-            if let Some(share) = table.shares.get_mut(&owner) {
+            if let Some((_, share)) = table.head_mut(owner) {
                 share.waiting.push_back((door, connection));
             }
         });
@@ -273,27 +285,51 @@ impl Shares {
 }
 
 impl Table {
-    fn join(&mut self, proc: &Proc) -> Owner {
+    fn new_owner(&mut self) -> Owner {
+        self.last += 1;
+        self.last
+    }
+
+    fn join(&mut self, proc: &Proc, descent: Option<Descent>) -> Owner {
         let owner = match self.numbers.get(proc) {
             Some(owner) => *owner,
             None => {
-                self.last += 1;
-                self.numbers.insert(proc.clone(), self.last);
-                self.last
+                let owner = self.new_owner();
+                let head = descent.map(|descent| self.join_head(descent));
+                self.numbers.insert(proc.clone(), owner);
+                self.shares.insert(owner, Share { proc: Some(proc.clone()), head, ..Share::default() });
+                owner
             }
         };
-        let share = self.shares.entry(owner).or_default();
-        share.connections += 1;
-        share.proc.get_or_insert_with(|| proc.clone());
+        self.shares.entry(owner).or_default().connections += 1;
         owner
     }
 
+    /// Returns the number of the head of a process that is new.
+    fn join_head(&mut self, descent: Descent) -> Owner {
+        let head = match self.descents.get(&descent) {
+            Some(head) => *head,
+            None => self.new_owner(),
+        };
+        self.descents.insert(descent, head);
+        let share = self.shares.entry(head).or_default();
+        share.descent = Some(descent);
+        share.connections += 1;
+        head
+    }
+
+    /// The share that a process's time counts for, with its number.
+    fn head_mut(&mut self, owner: Owner) -> Option<(Owner, &mut Share)> {
+        let head = self.shares.get(&owner)?.head.unwrap_or(owner);
+        self.shares.get_mut(&head).map(|share| (head, share))
+    }
+
     fn join_tools(&mut self, uid: u32) -> Owner {
-        let last = &mut self.last;
-        let owner = *self.tools.entry(uid).or_insert_with(|| {
-            *last += 1;
-            *last
-        });
+        let owner = match self.tools.get(&uid) {
+            Some(owner) => *owner,
+            None => self.new_owner(),
+        };
+        self.tools.insert(uid, owner);
         let share = self.shares.entry(owner).or_default();
         share.connections += 1;
         share.is_of_tools = true;
@@ -308,8 +344,11 @@ impl Table {
         }
         self.turns -= share.turns;
         share.proc.take().into_iter().for_each(|proc| _ = self.numbers.remove(&proc));
+        share.descent.into_iter().for_each(|descent| _ = self.descents.remove(&descent));
+        let head = share.head;
         self.shares.remove(&owner);
         self.held.retain(|hold| hold.owner != owner);
+        head.into_iter().for_each(|head| self.leave(head));
     }
 
     fn next_release(&self) -> Option<Instant> {
@@ -334,21 +373,21 @@ impl Table {
     }
 
     fn begin(&mut self, owner: Owner) {
-        if let Some(share) = self.shares.get_mut(&owner) {
+        if let Some((_, share)) = self.head_mut(owner) {
             share.turns += 1;
             self.turns += 1;
         }
     }
 
     fn spend(&mut self, owner: Owner, time: Duration) {
-        let Some(share) = self.shares.get_mut(&owner) else { return };
+        let Some((head, share)) = self.head_mut(owner) else { return };
         share.unsettled += time;
         if share.unsettled >= UNSETTLED {
-            self.settle(owner, Instant::now());
+            self.settle(head, Instant::now());
         }
     }
 
-    /// Puts the time of a process into its window, and holds it where that is too much.
+    /// Puts the time of a head, or of a process that has none, into its window, and holds it where that is too much.
     #[cold]
     fn settle(&mut self, owner: Owner, now: Instant) {
         let window = (now.saturating_duration_since(self.start).as_micros() / WINDOW.as_micros()) as u64;
@@ -400,140 +439,4 @@ impl Shares {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::{Nspace, Rank};
-
-    const MS: Duration = Duration::from_millis(1);
-
-    /// Two processes, and the time.
-    struct Bench {
-        shares: Shares,
-        now: Instant,
-        owners: [Owner; 2],
-    }
-
-    impl Bench {
-        fn new() -> Self {
-            let now = Instant::now();
-            let shares = Shares::new(now);
-            shares.wait_as(|| None);
-            let owners = [0, 1].map(|rank| shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(rank))));
-            Bench { shares, now, owners }
-        }
-
-        /// Gives a process a turn that takes so long; returns whether it had one.
-        fn turn(&mut self, who: usize, time: Duration) -> bool {
-            self.shares.release(self.now, 0);
-            let owner = self.owners[who];
-            if self.shares.is_held(owner) {
-                return false;
-            }
-            self.shares.begin_turn(owner);
-            self.spend(who, time);
-            true
-        }
-
-        /// Counts time of a process: that of a turn, or of what the turn has led to.
-        fn spend(&mut self, who: usize, time: Duration) {
-            let owner = self.owners[who];
-            self.now += time;
-            self.shares.with(|table| {
-                table.shares.get_mut(&owner).unwrap().unsettled += time;
-                table.settle(owner, self.now);
-            });
-        }
-    }
-
-    #[test]
-    fn who_takes_much_leaves_others_most_of_the_time() {
-        let mut bench = Bench::new();
-        let (mut taken, begin) = (Duration::ZERO, bench.now);
-        for _ in 0..10_000 {
-            taken += if bench.turn(0, MS) { MS } else { Duration::ZERO };
-            assert!(bench.turn(1, MS / 50), "who takes little is never held");
-            bench.now += MS / 5;
-        }
-        let all = bench.now - begin;
-        assert!(taken * 3 < all && taken * 8 > all, "{taken:?} of {all:?}");
-    }
-
-    #[test]
-    fn nobody_is_held_who_is_alone_or_takes_what_others_take() {
-        let mut bench = Bench::new();
-        assert!((0..1000).all(|_| bench.turn(0, MS)));
-        bench.now += 100 * MS;
-        assert!((0..1000).all(|_| bench.turn(0, MS) && bench.turn(1, MS)));
-    }
-
-    #[test]
-    fn what_a_turn_leads_to_makes_its_hold_longer() {
-        let mut bench = Bench::new();
-        while bench.turn(0, MS) {
-            bench.turn(1, MS / 50);
-        }
-        let until = bench.shares.next_release().unwrap();
-        bench.spend(0, MS);
-        assert_eq!(bench.shares.next_release(), Some(until + (OTHERS + 1) * MS));
-    }
-
-    #[test]
-    fn a_hold_is_longer_by_the_time_that_the_thread_has_waited_for_a_processor() {
-        thread_local!(static WAITED: std::cell::Cell<Duration> = const { std::cell::Cell::new(Duration::ZERO) });
-        let mut bench = Bench::new();
-        bench.shares.wait_as(|| Some(WAITED.get()));
-        while bench.turn(0, MS) {
-            bench.turn(1, MS / 50);
-        }
-        bench.shares.wait(bench.owners[0], 0, 7);
-        let until = bench.shares.next_release().unwrap();
-        WAITED.set(3 * MS);
-        assert_eq!(bench.shares.release(until, 0), VecDeque::new());
-        assert_eq!(bench.shares.next_release(), Some(until + 3 * MS));
-        assert_eq!(bench.shares.release(until + 3 * MS, 0), VecDeque::from([7]), "it has waited no more");
-    }
-
-    #[test]
-    fn what_a_turn_leads_to_counts_though_nobody_was_served_since_the_turn() {
-        let mut bench = Bench::new();
-        assert!(bench.turn(1, MS / 50) && bench.turn(0, MS / 10));
-        assert!(!bench.shares.is_held(bench.owners[0]), "a short turn");
-        bench.spend(0, 2 * FREE);
-        assert!(bench.shares.is_held(bench.owners[0]));
-    }
-
-    #[test]
-    fn connections_of_one_process_count_together_and_wait_together() {
-        let mut bench = Bench::new();
-        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
-        assert_eq!(bench.shares.join(&proc), bench.owners[0]);
-        while bench.turn(0, 5 * MS) {
-            bench.turn(1, MS / 20);
-        }
-        bench.shares.wait(bench.owners[0], 0, 7);
-        bench.shares.wait(bench.owners[0], 1, 7);
-        bench.shares.wait(bench.owners[0], 0, 8);
-        let until = bench.shares.next_release().unwrap();
-        assert_eq!(bench.shares.release(until - MS, 0), VecDeque::new());
-        assert_eq!(bench.shares.release(until, 0), VecDeque::from([7, 8]));
-        assert!(bench.shares.next_turn(1).is_some() && bench.shares.next_turn(0).is_none());
-        assert_eq!((bench.shares.release(until, 1), bench.shares.next_turn(1)), (VecDeque::from([7]), None));
-        (0..2).for_each(|_| bench.shares.leave(bench.owners[0]));
-        assert_eq!(bench.shares.with(|table| (table.shares.len(), table.numbers.len())), (2, 1));
-    }
-
-    #[test]
-    fn tools_of_a_user_count_together_though_each_is_gone_when_the_next_one_comes() {
-        let bench = Bench::new();
-        let tools = bench.shares.join_tools(7);
-        assert_ne!(bench.shares.join_tools(8), tools);
-        while !bench.shares.is_held(tools) {
-            bench.shares.begin_turn(tools);
-            bench.shares.spend(tools, 5 * MS);
-            bench.shares.leave(tools);
-            bench.shares.begin_turn(bench.owners[1]);
-            assert_eq!(bench.shares.join_tools(7), tools);
-        }
-        assert!(bench.shares.join_tools(7) == tools && !bench.shares.is_held(bench.shares.join_tools(8)));
-    }
-}
+mod tests;

@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn arrivals_at_fences_count_little_whoever_they_end_them_for_and_all_else_with_its_time() {
         let mut turns = Turns::new(0, &Shares::new(Instant::now()));
-        let owner = turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+        let owner = turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(0)), None);
         let (fence, own) = (Asked { joint: 1, own: 0 }, Asked { joint: 0, own: 1 });
         let mut counted = |owner, asked, time, delivery, ended| {
             let before = turns.shares.unsettled(owner);
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_long_turn_counts_though_another_one_comes_before_its_delivery() {
         let mut turns = Turns::new(0, &Shares::new(Instant::now()));
-        let owner = turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+        let owner = turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(0)), None);
         turns.serve(owner);
         turns.asked.joint = 1;
         turns.spend(60 * US);
@@ -203,7 +203,7 @@ mod tests {
         shares.wait_as(|| None);
         let [mut native, mut stock] = [0, 1].map(|door| Turns::new(door, &shares));
         let [much, little] = [0, 1].map(|rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank)));
-        let place = |turns: &Turns, proc| Place { owner: turns.shares.join(proc), ..Place::default() };
+        let place = |turns: &Turns, proc| Place { owner: turns.shares.join(proc, None), ..Place::default() };
         let [mut here, mut there, mut other] =
             [(&native, &much), (&stock, &much), (&stock, &little)].map(|(turns, proc)| place(turns, proc));
         while native.begin(7, &mut here) {

@@ -341,7 +341,7 @@ fn descriptors_that_wait_are_charged_until_they_are_sent() {
 fn what_an_answer_of_the_host_takes_counts_for_who_has_asked() {
     let mut visit = Visit::new(&Account::unlimited());
     let owner = visit.door.connections[&visit.connection].place.owner;
-    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)));
+    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)), None);
     for _ in 0..4 {
         visit.door.turns.shares.begin_turn(other);
         visit.door.spent_for(visit.connection, Duration::from_millis(5));
@@ -353,7 +353,7 @@ fn what_an_answer_of_the_host_takes_counts_for_who_has_asked() {
 fn what_a_thread_takes_to_read_a_request_counts_for_who_has_sent_it() {
     let mut visit = Visit::new(&Account::unlimited());
     let owner = visit.door.connections[&visit.connection].place.owner;
-    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)));
+    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)), None);
     let (connection, took) = (visit.connection, Duration::from_millis(5));
     for number in 0..4 {
         visit.door.turns.shares.begin_turn(other);
@@ -389,7 +389,7 @@ impl Visit {
 fn much_is_sent_in_turns_and_to_a_held_process_when_others_have_had_theirs() {
     let mut visit = Visit::new(&Account::unlimited());
     let owner = visit.door.connections[&visit.connection].place.owner;
-    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(2)));
+    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(2)), None);
     visit.read();
     visit.door.send(1, event(900_000), &mut Nobody);
     assert_eq!(visit.read(), 0, "it has a turn of its own");
@@ -424,7 +424,7 @@ fn much_is_sent_in_turns_and_to_a_held_process_when_others_have_had_theirs() {
 fn who_has_raised_an_event_pays_for_what_others_are_sent() {
     let mut visit = Visit::new(&Account::unlimited());
     let hears = visit.door.connections[&visit.connection].place.owner;
-    let raises = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)));
+    let raises = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(1)), None);
     let owner = |visit: &Visit| visit.door.connections[&1].cause();
     assert_eq!(owner(&visit), hears);
     visit.door.send(1, event(900_000), &mut Nobody);
@@ -440,7 +440,7 @@ fn a_process_that_dies_while_it_is_held_and_has_much_to_read_is_gone_after_its_h
     visit.door.turns.shares.wait_as(|| None);
     let mut notes = Notes::default();
     let owner = visit.door.connections[&visit.connection].place.owner;
-    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(2)));
+    let other = visit.door.turns.shares.join(&Proc::new(Nspace::new("job").unwrap(), Rank(2)), None);
     while !visit.door.turns.shares.is_held(owner) {
         visit.door.turns.shares.begin_turn(other);
         visit.door.turns.shares.begin_turn(owner);

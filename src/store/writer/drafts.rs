@@ -65,9 +65,8 @@ impl JobWriter {
     /// Returns whether the rank's records are still those that a draft was begun with.
     pub fn is_up_to_date(&self, draft: &Draft) -> bool {
         let is_same = |table: &Table, side: &Side| table.newest(draft.rank).is_ok_and(|now| now == side.before);
-        let is_current = |table: &Table, side: &Side| {
-            is_same(table, side) && side.prepared.iter().all(|of| table.is_up_to_date(of))
-        };
+        let is_current =
+            |table: &Table, side: &Side| is_same(table, side) && side.prepared.iter().all(|of| table.is_up_to_date(of));
         is_current(&self.visible, &draft.visible) && is_current(&self.hidden, &draft.hidden)
     }
 

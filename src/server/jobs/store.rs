@@ -307,9 +307,11 @@ impl JobStore {
         let read = move || {
             let Some(reader) = reader.upgrade() else { return Reply::Done(Status::ERR_NOT_FOUND) };
             let question = Question::new(rank, &key).with(&directives).asked_by(asker);
-            // Each time, the value was replaced and its memory written again while it was copied.
+            // The value was replaced and its memory written again while it was copied, or it moved, and the segment on
+            // the way was given up meanwhile.
+            let has_changed = |found: &Result<Value, Miss>| matches!(found, Err(Miss::Busy | Miss::Unmapped(_)));
             let mut found = (0..MOST_READS).map(|_| reader.get(&question));
-            match found.find(|found| !matches!(found, Err(Miss::Busy))) {
+            match found.find(|found| !has_changed(found)) {
                 Some(Ok(value)) => Reply::Value(value),
                 Some(Err(Miss::NotFound)) => Reply::Done(Status::ERR_NOT_FOUND),
                 Some(Err(_)) => Reply::Done(Status::ERR_UNPACK_FAILURE),

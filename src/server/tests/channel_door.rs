@@ -1,8 +1,9 @@
 //! A door over channels: peers that are values of a test, without socket, thread, kernel user and shared memory.
 //!
 //! It shows how little a door has to know. A peer's message waits in one channel until the test says that the door is
-//! ready, and what the server sends it waits in the peer's own.
-use std::collections::HashMap;
+//! ready, and what the server sends it waits in the peer's own. A peer whose long commit is under way is heard when that
+//! is over, as at other doors.
+use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -26,32 +27,64 @@ enum Incoming {
 pub struct ChannelDoor {
     incoming: Receiver<(u64, Incoming)>,
     peers: HashMap<u64, Sender<Outgoing>>,
+    /// What connections have said whose long commit is under way.
+    busy: HashMap<u64, VecDeque<Incoming>>,
+    /// What those have said for whom that is over.
+    heard: VecDeque<(u64, Incoming)>,
+    opened: Instant,
     spent: Sender<u64>,
     flushed: Sender<u64>,
 }
 
-impl Door for ChannelDoor {
-    fn ready(&mut self, _: u64, _: Ready, callers: &mut dyn Callers) {
-        while let Ok((connection, message)) = self.incoming.try_recv() {
-            let peer = PeerId { door: NUMBER, connection };
-            match message {
-                Incoming::Arrival(arrival, sender) => {
-                    self.peers.insert(connection, sender);
-                    callers.arrived(peer, arrival);
-                }
-                Incoming::Request(number, request) => callers.asked(peer, number, request, 0),
-                Incoming::Meet(number, seen, collect) => callers.meets(peer, number, seen, collect),
-                Incoming::End => {
-                    if self.peers.remove(&connection).is_some() {
-                        callers.left(peer, Left::Closed);
-                    }
+impl ChannelDoor {
+    fn hear(&mut self, connection: u64, message: Incoming, callers: &mut dyn Callers) {
+        if let Some(kept) = self.busy.get_mut(&connection) {
+            return kept.push_back(message);
+        }
+        let peer = PeerId { door: NUMBER, connection };
+        match message {
+            Incoming::Arrival(arrival, sender) => {
+                self.peers.insert(connection, sender);
+                callers.arrived(peer, arrival);
+            }
+            Incoming::Request(number, request) => {
+                let is_commit = matches!(request, Request::Commit { .. });
+                let bytes = bytes_of(&request);
+                callers.asked(peer, number, request, bytes);
+                if is_commit && callers.is_busy(peer) {
+                    self.busy.insert(connection, VecDeque::new());
                 }
             }
+            Incoming::Meet(number, seen, collect) => callers.meets(peer, number, seen, collect),
+            Incoming::End => {
+                if self.peers.remove(&connection).is_some() {
+                    callers.left(peer, Left::Closed);
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of the byte objects that a commit brings: nothing else is large here.
+fn bytes_of(request: &Request) -> usize {
+    let Request::Commit { entries } = request else { return 0 };
+    entries.iter().filter_map(|posted| posted.value.as_bytes()).map(<[u8]>::len).sum()
+}
+
+impl Door for ChannelDoor {
+    fn ready(&mut self, _: u64, _: Ready, callers: &mut dyn Callers) {
+        self.tick(self.opened, callers);
+        while let Ok((connection, message)) = self.incoming.try_recv() {
+            self.hear(connection, message, callers);
         }
     }
 
     fn send(&mut self, connection: u64, message: Outgoing, _: &mut dyn Callers) {
         let is_last = matches!(message, Outgoing::Refused { .. } | Outgoing::End);
+        if matches!(message, Outgoing::GoOn) || is_last {
+            let kept = self.busy.remove(&connection).into_iter().flatten();
+            self.heard.extend(kept.map(|message| (connection, message)));
+        }
         if let Some(peer) = self.peers.get(&connection) {
             // A peer that is gone reads nothing; its `End` is on the way.
             let _ = peer.send(message);
@@ -66,7 +99,8 @@ impl Door for ChannelDoor {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        None
+        // At once: a test's clock has begun before.
+        (!self.heard.is_empty()).then_some(self.opened)
     }
 
     fn spent_for(&mut self, connection: u64, _: Duration) {
@@ -74,7 +108,11 @@ impl Door for ChannelDoor {
         let _ = self.spent.send(connection);
     }
 
-    fn tick(&mut self, _: Instant, _: &mut dyn Callers) {}
+    fn tick(&mut self, _: Instant, callers: &mut dyn Callers) {
+        for (connection, message) in std::mem::take(&mut self.heard) {
+            self.hear(connection, message, callers);
+        }
+    }
 }
 
 /// The other side of the door: peers come from here.
@@ -100,7 +138,15 @@ pub struct ChannelPeer {
 pub fn open() -> (ChannelDoor, PeerSide) {
     let (sender, incoming) = channel();
     let ((spends, spent), (flushes, flushed)) = (channel(), channel());
-    let door = ChannelDoor { incoming, peers: HashMap::new(), spent: spends, flushed: flushes };
+    let door = ChannelDoor {
+        incoming,
+        peers: HashMap::new(),
+        busy: HashMap::new(),
+        heard: VecDeque::new(),
+        opened: Instant::now(),
+        spent: spends,
+        flushed: flushes,
+    };
     (door, PeerSide { incoming: sender, connections: 0, spent, flushed })
 }
 

@@ -16,8 +16,9 @@ use crate::message::{GroupCall, Have, Posted, Reply, Request, group_results};
 const THINKS: Duration = Duration::from_millis(30);
 /// Time that a server gives a look-up at most that has no limit.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time that an answer may take beyond its limit: to the server, and back.
-const SLACK: Duration = Duration::from_millis(100);
+/// Time that an answer may take beyond its limit: to the server, and back, and behind long commits that come before it,
+/// with two steps of a thread each.
+const SLACK: Duration = Duration::from_millis(500);
 
 /// Part of a rank in a collective.
 struct Meeting {

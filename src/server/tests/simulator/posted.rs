@@ -7,10 +7,15 @@ pub const KEYS: [(&str, Scope); 3] = [("global", Scope::GLOBAL), ("local", Scope
 /// Version of each key's value.
 pub type Versions = [u64; KEYS.len()];
 
+/// Bytes of a large value: more than a commit may have that is stored at once, so that threads compose it, and replaced
+/// ones soon scatter what is there, so that it moves.
+const LARGE: usize = 150_000;
+
 /// Returns the value that a key has in some version; some take more room than others.
 pub fn value_of(version: u64) -> Value {
-    match version % 4 {
-        0 => Value::from([version.to_le_bytes().to_vec(), vec![7; 700]].concat()),
+    match version % 8 {
+        5 => Value::from([version.to_le_bytes().to_vec(), vec![9; LARGE]].concat()),
+        0 | 4 => Value::from([version.to_le_bytes().to_vec(), vec![7; 700]].concat()),
         _ => Value::from(version),
     }
 }

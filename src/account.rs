@@ -96,7 +96,6 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Owner of an account.
 /// Jobs that one job has led to, at whatever distance, as long as one of them has an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Descent(usize);
@@ -109,6 +108,7 @@ impl Descent {
     }
 }
 
+/// Owner of an account.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Job,

@@ -1,6 +1,6 @@
 //! Births of processes: copies of this one, what they inherit, and when they die with their parent.
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -31,7 +31,7 @@ pub fn fork() -> io::Result<Option<i32>> {
 ///
 /// # Errors
 /// The system's refusal.
-pub fn bequeath(descriptor: &OwnedFd) -> io::Result<()> {
+pub fn bequeath(descriptor: &impl AsFd) -> io::Result<()> {
     fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(())
 }

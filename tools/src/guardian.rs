@@ -9,11 +9,12 @@
 //! However one, two or three of the four die, who is left ends the ranks and removes what there is to remove:
 //! - The launcher dies: the ranks are then its next ancestor's children (all four are subreapers), which kills them and
 //!   everything below them, and does the clean-ups in the [record](crate::record).
-//! - The reaper dies: the watcher kills the launcher, and goes on as if that had died by itself.
+//! - The reaper dies: the watcher closes the link, so that the launcher ends as if the guardian had died, and waits.
 //! - The guardian dies: the launcher sees the link close, kills the ranks and removes the session directory itself.
-//! - The watcher dies: the guardian closes the link, so that the launcher ends as if the guardian had died, and waits.
-//!   It does not kill a launcher that may be the only one left: who has killed the watcher may be about to kill the
-//!   guardian.
+//! - The watcher dies: the guardian does the same.
+//!
+//! Neither of the two kills a launcher, or a reaper, that may be the only one left: who has killed some may be about to
+//! kill the rest of the four.
 //!
 //! Ranks die with the launcher in any case (PDEATHSIG). Where all four are killed, what the ranks have started and what
 //! lies in the file system stays; the next run of the user [clears](crate::stale) the latter.
@@ -43,13 +44,11 @@ use nix::unistd::Pid;
 use crate::outcome::End;
 use crate::session::Session;
 use crate::signals::{Requests, SignalOptions};
+use crate::watcher::PARTING;
 use crate::{family, reaper, report, signals, terminal, watcher};
 
 /// The launcher is asked to end the job by one SIGINT or SIGTERM, ordered to kill it by two, and killed at this many.
 pub const PATIENCE: u32 = 3;
-
-/// Time in which a launcher that has lost guardian and watcher ends the job and itself.
-const PARTING: Duration = Duration::from_secs(10);
 
 /// Runs a job, or begins the [persistent mode](crate::persistent); `arguments` are those behind `instanton run` or
 /// `instanton up`. Nobody reads input unless `has_input`. Returns the status to exit with, in the guardian and in its
@@ -74,7 +73,7 @@ pub fn run(
     let watcher = match birth::fork().context("cannot start the watcher")? {
         None => {
             drop((link, relay));
-            return watcher::run(&session, launchers.into(), input, arguments);
+            return watcher::run(&session, launchers, input, arguments);
         }
         Some(watcher) => Pid::from_raw(watcher),
     };
@@ -131,10 +130,10 @@ impl Guardian {
         Ok(reaper::code(end))
     }
 
-    /// Waits, once the watcher is gone, until the launcher has ended the job by itself; neither for ever nor against the
-    /// user's will.
+    /// Waits, once the watcher is gone, until the launcher has ended the job by itself, and the reaper has removed what
+    /// there is to remove; neither for ever nor against the user's will.
     fn part(mut self, arriving: &SigSet) -> Result<()> {
-        // The launcher's end closes when its process ends. An error would mean that it has.
+        // The launcher's end closes when both processes have ended. An error would mean that they have.
         let _ = self.link.shutdown(Shutdown::Write);
         let signals = SignalFd::with_flags(arriving, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
         let signals = signals.context("cannot wait for signals")?;

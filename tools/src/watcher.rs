@@ -5,28 +5,70 @@
 //! all of that, and removes what there is to remove. It does nothing else, holds nothing that they need, and is called
 //! by neither the command's name nor its arguments, so that who kills the others by these does not kill it.
 //!
-//! The reaper dies: a launcher that it leaves is killed with all the rest.
+//! The reaper dies: the launcher that it leaves ends the job and itself, as it does when the guardian dies. The watcher
+//! does not kill it before its time is over: who has killed the reaper may be about to kill the watcher and the
+//! guardian, and the launcher is then all that is left.
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::io::{self, PipeReader, Read};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use instanton::internal::sys::{birth, process};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{Pid, setpgid};
 
+use crate::outcome::End;
 use crate::session::Session;
 use crate::{family, reaper};
 
-/// Starts the reaper of a run, and waits for its end. Returns the status to exit with, in both processes.
-pub fn run(session: &Session, link: OwnedFd, input: Stdio, arguments: Vec<OsString>) -> Result<u8> {
+/// Time in which a launcher that has lost one of its ancestors ends the job and itself.
+pub const PARTING: Duration = Duration::from_secs(10);
+
+/// Starts the reaper of a run, and waits for its end; `link` is the launcher's end. Returns the status to exit with, in
+/// both processes.
+pub fn run(session: &Session, link: UnixStream, input: Stdio, arguments: Vec<OsString>) -> Result<u8> {
     setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
     family::adopt_orphans().context("cannot become a subreaper")?;
+    let (told, tell) = io::pipe().context("cannot make a pipe")?;
     let Some(reaper) = birth::fork().context("cannot start the reaper")? else {
-        return reaper::run(session, link, input, arguments);
+        drop(told);
+        return reaper::run(session, link, input, arguments, tell);
     };
-    drop((link, input));
+    drop((tell, input));
     process::call_this("inst-watcher");
-    let code = reaper::end_of(reaper).map(reaper::code);
+    let end = reaper::end_of(reaper);
+    if let Ok(End::Signal(_)) = end {
+        part(&link, told);
+    }
+    let code = end.map(reaper::code);
     reaper::clear_up(session)?;
     code
+}
+
+/// Waits until the launcher whose number the reaper has told has ended the job by itself, but not for ever.
+fn part(link: &UnixStream, mut told: PipeReader) {
+    // To the launcher it is as if the guardian had closed its end. That there is none any more would be no error.
+    let _ = link.shutdown(Shutdown::Read);
+    let mut number = [0; 4];
+    // A reaper that was killed before it had started one has told none.
+    let Ok(()) = told.read_exact(&mut number) else { return };
+    let launcher = Pid::from_raw(i32::from_le_bytes(number));
+    // Our child, unless the reaper has seen its end: the number may be a stranger's then.
+    if !family::orphans(|_| false).contains(&launcher) {
+        return;
+    }
+    let Ok(held) = process::watch(launcher.as_raw()) else { return };
+    let until = Instant::now() + PARTING;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        if poll(&mut [PollFd::new(held.as_fd(), PollFlags::POLLIN)], timeout) != Err(Errno::EINTR) || left.is_zero() {
+            return;
+        }
+    }
 }

@@ -3,6 +3,7 @@ mod common;
 
 use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{Job, ends, numbers};
@@ -149,11 +150,26 @@ fn nothing_outlives_the_launcher() {
     }
 }
 
+/// State and parent of a process or a thread, given its folder in /proc.
+fn state(folder: &Path) -> (char, Pid) {
+    let stat = std::fs::read_to_string(folder.join("stat")).unwrap();
+    let mut fields = stat.rsplit(')').next().unwrap().split_ascii_whitespace();
+    let state = fields.next().unwrap().parse().unwrap();
+    (state, Pid::from_raw(fields.next().unwrap().parse().unwrap()))
+}
+
 /// The parent of a process.
 fn parent(pid: Pid) -> Pid {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let parent = stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(1).unwrap();
-    Pid::from_raw(parent.parse().unwrap())
+    state(Path::new(&format!("/proc/{pid}"))).1
+}
+
+/// Stops a process, with all of its threads.
+fn stop(pid: Pid) {
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|thread| thread.unwrap().path());
+    while !threads().all(|thread| state(&thread).0 == 'T') {
+        std::thread::yield_now();
+    }
 }
 
 /// The processes of a run: guardian, watcher, reaper and launcher.
@@ -164,47 +180,58 @@ fn four(job: &Job, launcher: Pid) -> [Pid; 4] {
     [job.pid(), watcher, reaper, launcher]
 }
 
+/// It says so itself: who has killed its reaper or its watcher may be about to kill the others, and the launcher is all
+/// that is left.
 #[test]
-fn a_launcher_without_its_reaper_is_killed_with_its_ranks() {
-    let (job, launcher, members) = family();
-    kill(parent(launcher), Signal::SIGKILL).unwrap();
-    let ended = job.finish();
-    assert_eq!(ended.code, Some(137), "{ended:?}");
-    assert_eq!(ended.stderr, "instanton: the launcher was killed by signal 9 (SIGKILL); the job was killed\n");
-    for pid in members.into_iter().chain([launcher]) {
-        assert!(kill(pid, None).is_err(), "{pid} lives");
+fn a_launcher_without_its_reaper_or_its_watcher_ends_by_itself() {
+    for killed in [1, 2] {
+        let (job, launcher, members) = family();
+        let all = four(&job, launcher);
+        kill(all[killed], Signal::SIGKILL).unwrap();
+        let ended = job.finish();
+        assert_eq!(ended.code, Some(137), "{ended:?}");
+        assert!(ended.stderr.contains("the guardian of this job is gone"), "{ended:?}");
+        for pid in members.into_iter().chain(all) {
+            assert!(kill(pid, None).is_err(), "{pid} lives");
+        }
     }
 }
 
-/// It says so itself: who has killed the watcher may be about to kill the guardian, and the launcher is all that is
-/// left.
+/// The parent of each has seen its end before the parent is killed itself.
 #[test]
-fn a_launcher_without_its_watcher_ends_by_itself() {
-    let (job, launcher, members) = family();
-    let [_, watcher, reaper, _] = four(&job, launcher);
-    kill(watcher, Signal::SIGKILL).unwrap();
-    let ended = job.finish();
-    assert_eq!(ended.code, Some(137), "{ended:?}");
-    assert!(ended.stderr.contains("the guardian of this job is gone"), "{ended:?}");
-    for pid in members.into_iter().chain([launcher, reaper]) {
-        assert!(kill(pid, None).is_err(), "{pid} lives");
+fn nothing_outlives_processes_that_are_killed_after_they_have_seen_others_die() {
+    for killed in [[2, 1, 0].as_slice(), &[3, 1, 0], &[2, 1], &[1, 0]] {
+        let (mut job, launcher, members) = family();
+        let all = four(&job, launcher);
+        for at in killed {
+            kill(all[*at], Signal::SIGKILL).unwrap();
+            let is_unseen = || *at > 0 && kill(all[*at], None).is_ok();
+            while is_unseen() {
+                std::thread::yield_now();
+            }
+        }
+        job.wait();
+        assert!(members.into_iter().chain(all).all(ends), "{killed:?}");
+        job.assert_no_litter();
     }
 }
 
 #[test]
-fn a_stopped_launcher_without_its_watcher_is_killed_at_the_users_third_signal() {
-    let (job, launcher, members) = family();
-    let [_, watcher, ..] = four(&job, launcher);
-    kill(launcher, Signal::SIGSTOP).unwrap();
-    kill(watcher, Signal::SIGKILL).unwrap();
-    // Two that come at once count as one.
-    while kill(launcher, None).is_ok() {
-        job.send(Signal::SIGTERM);
-        std::thread::yield_now();
-    }
-    assert_eq!(job.finish().code, Some(137));
-    for pid in members {
-        assert!(kill(pid, None).is_err(), "{pid} lives");
+fn a_stopped_launcher_without_its_reaper_or_its_watcher_is_killed_at_the_users_third_signal() {
+    for killed in [1, 2] {
+        let (job, launcher, members) = family();
+        let all = four(&job, launcher);
+        kill(launcher, Signal::SIGSTOP).unwrap();
+        kill(all[killed], Signal::SIGKILL).unwrap();
+        // Two that come at once count as one.
+        while kill(launcher, None).is_ok() {
+            job.send(Signal::SIGTERM);
+            std::thread::yield_now();
+        }
+        assert_eq!(job.finish().code, Some(137));
+        for pid in members {
+            assert!(kill(pid, None).is_err(), "{pid} lives");
+        }
     }
 }
 
@@ -253,7 +280,9 @@ fn ranks_die_with_all_four_processes_and_the_next_run_clears_the_rest() {
     let (daemons, ranks): (Vec<Pid>, Vec<Pid>) = members.into_iter().partition(|pid| parent(*pid) != launcher);
     assert_eq!((daemons.len(), ranks.len()), (2, 2));
     let all = four(&job, launcher);
-    all.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
+    // Nobody sees the others' deaths; and stopped children whose parent dies first would be continued.
+    all.into_iter().for_each(stop);
+    all.iter().rev().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
     assert!(ranks.into_iter().chain(all).all(ends));
     daemons.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
     job.wait();

@@ -5,8 +5,11 @@
 //! `INSTANTON_TEST_ROUNDS` makes the runs longer.
 mod processes;
 
+use std::sync::Arc;
+
 use instanton::client::Client;
 use instanton::data::{Info, Proc, Rank, Scope, Value, keys};
+use instanton::server::{NoHost, Server, ServerConfig};
 use processes::{Job, rounds, server};
 
 /// Ranks of the job.
@@ -16,7 +19,7 @@ const KEYS: u32 = 12;
 /// Bytes that a value has at most, by turns that no one sees a pattern in.
 const SIZES: [u32; 7] = [8, 100, 3_000, 20_000, 70_000, 300_000, 900_000];
 /// Rounds of a run.
-const ROUNDS: u64 = 150;
+const ROUNDS: u64 = 250;
 /// Values that a rank reads in a round.
 const READ: u32 = 6;
 
@@ -74,6 +77,16 @@ fn rank() {
         client.fence(&[], &[]).wait().unwrap();
     }
     client.finalize(&[]).unwrap();
+}
+
+/// Segments that were replaced are given up in time: some 5 MB are alive.
+#[test]
+fn values_of_all_sizes_are_replaced_in_64_mib() {
+    let config = ServerConfig { job_memory: 64 << 20, ..ServerConfig::default() };
+    let server = Server::start(config, Arc::new(NoHost)).unwrap();
+    let job = Job::register(&server, "small", RANKS);
+    job.run("rank", true);
+    server.deregister_nspace(&job.nspace).wait().unwrap();
 }
 
 #[test]

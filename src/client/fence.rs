@@ -159,6 +159,7 @@ impl Inner {
         if met.is_ok() && self.jobs.is_behind() {
             self.wait_for_news(until)?;
         }
+        self.jobs.unmap_replaced();
         Ok(Some(met.and_then(|()| self.posts.outcome())))
     }
 
@@ -275,7 +276,10 @@ impl Inner {
         let request = Request::Fence { procs, info };
         let inner = self.clone();
         let then: Then<Result<(), Error>> = Box::new(move |result| match result {
-            Ok(()) => inner.clone().map_news_until(until, way, move || then(inner.posts.outcome())),
+            Ok(()) => inner.clone().map_news_until(until, way, move || {
+                inner.jobs.unmap_replaced();
+                then(inner.posts.outcome());
+            }),
             Err(error) => then(Err(error)),
         });
         let then = self.link.bound(until, given_up, then);

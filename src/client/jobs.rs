@@ -154,6 +154,15 @@ impl Jobs {
         self.can_map() && self.iter().any(Job::is_behind)
     }
 
+    /// Unmaps what was replaced of any job.
+    #[inline]
+    pub(super) fn unmap_replaced(&self) {
+        for job in self.iter() {
+            job.reader.unmap_replaced();
+            job.behind.iter().for_each(|behind| behind.reader.unmap_replaced());
+        }
+    }
+
     /// The jobs of which there is more than what is mapped.
     fn behind(&self) -> Vec<Nspace> {
         match self.can_map() {

@@ -420,6 +420,7 @@ impl Client {
     /// When the server is gone, or an earlier commit has failed.
     pub fn commit(&self) -> Result<(), Error> {
         self.inner.life.check()?;
+        self.inner.jobs.unmap_replaced();
         self.inner.posts.commit(&self.inner.link)
     }
 

@@ -326,6 +326,7 @@ impl Source {
     /// # Errors
     /// [`LinkError`]; the reader goes on with what it has.
     pub fn refresh(&self, reader: &JobReader) -> Result<(), LinkError> {
+        reader.unmap_replaced();
         let mut link = match &self.0 {
             Way::Asked(link) => locked(link),
             #[cfg(feature = "named-segments")]

@@ -32,7 +32,6 @@ use super::outbound::{Departures, Unsent};
 use super::read::JobReader;
 use super::segment::{Label, MappedSegment, NOWHERE, OwnSegment, Places};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
-use crate::sys::cell::Epoch;
 use crate::sys::memory::Mapping;
 
 /// The memory that a job takes.
@@ -374,7 +373,7 @@ impl JobWriter {
             }
             return Ok(());
         }
-        if self.hidden.set.is_scattered() {
+        if self.hidden.is_scattered() {
             // Nobody else looks at these, but departures, which keep the memory.
             if let Some(new) = self.hidden.renew()? {
                 self.departures.forget_blocks();
@@ -384,7 +383,7 @@ impl JobWriter {
         if self.visible.set.is_worth_a_scan() {
             self.scan();
         }
-        if !self.visible.set.is_scattered() {
+        if !self.visible.is_scattered() {
             return Ok(());
         }
         let newest = self.visible.newest_version();
@@ -403,8 +402,7 @@ impl JobWriter {
         if let Some(first) = self.visible.set.segments.first() {
             self.words().set_oldest(first.number.into());
         }
-        self.reader.forget_old();
-        Epoch::settle();
+        self.reader.unmap_replaced();
         let replaced = self.words().end_epoch().map_err(ReadError::from)?;
         self.waiting.push(Waiting { replaced, made_after: std::mem::replace(&mut self.made_after, newest), set });
         self.scan();

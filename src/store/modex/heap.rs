@@ -33,7 +33,8 @@ use crate::sys::memory::Mapping;
 
 /// The first segment of a set; each further one has twice the size.
 pub(in crate::store) const SMALLEST: u64 = 64 << 10;
-/// The largest segment, unless one record needs a larger one.
+/// The largest segment, unless one record needs a larger one. A sixteenth of the budget where that is less: most of the
+/// newest may be unused.
 const LARGEST: u64 = 64 << 20;
 /// Bytes that may lie in free blocks however little is alive.
 const UNUSED: u64 = 1 << 20;
@@ -51,6 +52,12 @@ const _: () = assert!(classes::words(TABLE_PAGE) == PAGE);
 const LARGE: usize = 256 << 10;
 /// Memory for smaller ones is taken in steps of this many bytes.
 const STEP: usize = 1 << 20;
+
+/// One of `parts` of a budget, in steps of the smallest segment.
+fn part(budget: &Budget, parts: u64) -> u64 {
+    let bytes = budget.limit() / parts;
+    (bytes - bytes % SMALLEST).max(SMALLEST)
+}
 
 /// A modex segment.
 pub(in crate::store) struct DataSegment {
@@ -248,9 +255,10 @@ impl SegmentSet {
         self.held > UNSEEN.min(self.bytes() / 8)
     }
 
-    /// Returns whether so much lies in blocks of unneeded sizes that the records had better move.
-    pub(in crate::store) fn is_scattered(&self) -> bool {
-        self.unused > UNUSED.max(2 * self.live)
+    /// Returns whether so much lies in blocks of unneeded sizes that the records had better move: twice of what is alive,
+    /// or less where that would be much of the budget. While records move, these bytes are taken twice.
+    pub(super) fn is_scattered(&self, budget: &Budget) -> bool {
+        self.unused > UNUSED.max((2 * self.live).min(part(budget, 8)))
     }
 
     /// Writes a record to a block of its own.
@@ -369,7 +377,7 @@ impl SegmentSet {
         let least = ((words + PAGE) as u64 * 8).next_multiple_of(SMALLEST);
         let last = self.segments.iter().rfind(|segment| segment.share == share);
         let last = last.map_or(SMALLEST / 2, |segment| segment.memory.len().min(LARGEST));
-        let most = if share == Share::Kept { 4 * SMALLEST } else { LARGEST };
+        let most = if share == Share::Kept { 4 * SMALLEST } else { part(&maker.budget, 16).min(LARGEST) };
         let mut bytes = (last * 2).min(most).max(least);
         let segment = loop {
             match maker.segment(bytes, share) {

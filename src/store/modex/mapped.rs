@@ -32,7 +32,7 @@ impl MappedModex {
         self.segments.get(number.checked_sub(self.first)? as usize)?.as_ref()
     }
 
-    /// Adds a segment, and forgets those before `oldest`.
+    /// Adds a segment, and forgets those before `oldest` and it.
     pub(in crate::store) fn add(&mut self, number: u32, mapping: Arc<Mapping>, oldest: u32) -> Result<(), AttachError> {
         let checked = Arc::new(Checked::new(mapping.len() / 8).map_err(AttachError::Memory)?);
         if self.segments.is_empty() || u64::from(self.first) + self.segments.len() as u64 <= u64::from(oldest) {
@@ -53,8 +53,13 @@ impl MappedModex {
             self.segments.resize(at + 1, None);
         }
         self.segments[at] = Some(MappedSegment { mapping, checked });
-        self.forget(oldest);
+        self.forget(oldest.min(number));
         Ok(())
+    }
+
+    /// The first number, 0 if nothing is mapped.
+    pub(in crate::store) fn oldest(&self) -> u32 {
+        if self.segments.is_empty() { 0 } else { self.first }
     }
 
     /// The last number before the first gap, 0 if nothing is mapped: a gap is asked for again, with all that is behind
@@ -66,8 +71,7 @@ impl MappedModex {
 
     /// Forgets the segments before `oldest`, to which nothing refers any more.
     pub(in crate::store) fn forget(&mut self, oldest: u32) {
-        let last = self.segments.len().saturating_sub(1);
-        let gone = (oldest.saturating_sub(self.first) as usize).min(last);
+        let gone = (oldest.saturating_sub(self.first) as usize).min(self.segments.len());
         self.segments.drain(..gone);
         self.first += gone as u32;
     }

@@ -117,6 +117,11 @@ impl Table {
         self.segments().map(|segment| segment.memory.len()).sum()
     }
 
+    /// Returns whether records had better move.
+    pub(in crate::store) fn is_scattered(&self) -> bool {
+        self.set.is_scattered(&self.maker.budget)
+    }
+
     fn words_mut(&self, at: Reference) -> Option<RawWordsMut<'_>> {
         Some(self.segment(at.segment)?.memory.mapping.words_mut())
     }
@@ -154,7 +159,7 @@ impl Table {
     /// Begins to move records, if they are scattered and there is room for a second copy. `newest` is the newest version of
     /// a record that readers know.
     pub(in crate::store) fn begin_move(&mut self, newest: u64) -> bool {
-        let begins = self.set.is_scattered() && self.maker.budget.left() >= self.set.live();
+        let begins = self.is_scattered() && self.maker.budget.left() >= self.set.live();
         if begins {
             self.old = Some(Old {
                 set: std::mem::take(&mut self.set),

@@ -30,9 +30,8 @@ pub struct JobReader {
     pub(in crate::store) job: Arc<Mapping>,
     job_id: u64,
     maps: EpochCell<Maps>,
-    /// The generation and the last modex segment in `maps`, for whoever only wants to know whether there are newer
-    /// ones.
-    mapped: (AtomicU64, AtomicU64),
+    /// The segments in `maps`, for whoever only wants to know whether there are newer ones, or replaced ones.
+    mapped: Mapped,
     pub(super) page: Option<Arc<PinPage>>,
     /// The process that this one is, if it has said so.
     own: OnceLock<Rank>,
@@ -43,6 +42,34 @@ pub struct JobReader {
 pub(super) struct Maps {
     pub(super) view: Option<Arc<InfoView>>,
     pub(super) modex: MappedModex,
+}
+
+/// Numbers of mapped segments. They are hints, which threads may see late.
+struct Mapped {
+    /// The generation of job information.
+    info: AtomicU64,
+    /// The oldest and the newest modex segment, 0 where there is none.
+    oldest: AtomicU64,
+    newest: AtomicU64,
+}
+
+impl Mapped {
+    fn new() -> Self {
+        let [info, oldest, newest] = [0; 3].map(AtomicU64::new);
+        Self { info, oldest, newest }
+    }
+
+    fn has_before(&self, oldest: u64) -> bool {
+        let first = self.oldest.load(Ordering::Relaxed);
+        first != 0 && first < oldest
+    }
+
+    fn note(&self, maps: &Maps) {
+        let have = maps.have();
+        self.info.store(have.info, Ordering::Relaxed);
+        self.oldest.store(maps.modex.oldest().into(), Ordering::Relaxed);
+        self.newest.store(have.modex.into(), Ordering::Relaxed);
+    }
 }
 
 impl Maps {
@@ -100,7 +127,7 @@ impl JobReader {
             job: job.mapping.clone(),
             job_id: job.job,
             maps: EpochCell::with_page(Maps::default(), page.as_ref().map(|page| page.page.clone())),
-            mapped: (AtomicU64::new(0), AtomicU64::new(0)),
+            mapped: Mapped::new(),
             page: page.map(|page| page.page),
             own: OnceLock::new(),
         };
@@ -119,13 +146,14 @@ impl JobReader {
         if part.job != self.job_id {
             return Err(AttachError::Foreign { id });
         }
-        let oldest = self.words().oldest() as u32;
+        let oldest = self.words().oldest();
+        let has_replaced = self.mapped.has_before(oldest);
         self.maps.replace(|maps| {
             let mut maps = maps.clone();
             match id {
                 SegmentId::Job => return Err(AttachError::Unexpected(instanton_layout::header::Kind::Job)),
                 SegmentId::Modex(number) => {
-                    maps.modex.add(number, part.mapping, oldest)?;
+                    maps.modex.add(number, part.mapping, oldest as u32)?;
                 }
                 SegmentId::Info(generation) => {
                     if maps.view.as_ref().is_none_or(|view| view.generation.number < generation) {
@@ -134,11 +162,13 @@ impl JobReader {
                     }
                 }
             }
-            let have = maps.have();
-            self.mapped.0.store(have.info, Ordering::Relaxed);
-            self.mapped.1.store(have.modex.into(), Ordering::Relaxed);
+            self.mapped.note(&maps);
             Ok(maps)
-        })
+        })?;
+        if has_replaced {
+            Epoch::settle();
+        }
+        Ok(())
     }
 
     fn view(&self, generation: u64, mapping: Arc<Mapping>) -> Result<InfoView, Malformed> {
@@ -150,15 +180,26 @@ impl JobReader {
         Ok(view)
     }
 
-    /// Unmaps the modex segments that nothing refers to any more.
-    pub(in crate::store) fn forget_old(&self) {
-        let oldest = self.words().oldest() as u32;
+    /// Unmaps the modex segments that nothing refers to any more, where there are such: as long as somebody has them
+    /// mapped, their job is charged for them. Threads that look at them at this moment keep them for longer.
+    #[inline]
+    pub fn unmap_replaced(&self) {
+        let oldest = self.words().oldest();
+        if self.mapped.has_before(oldest) {
+            self.unmap_before(oldest as u32);
+        }
+    }
+
+    #[cold]
+    fn unmap_before(&self, oldest: u32) {
         let forget = |maps: &Maps| {
             let mut maps = maps.clone();
             maps.modex.forget(oldest);
+            self.mapped.note(&maps);
             Ok::<_, std::convert::Infallible>(maps)
         };
         let Ok(()) = self.maps.replace(forget);
+        Epoch::settle();
     }
 
     #[inline]
@@ -467,9 +508,9 @@ impl JobReader {
     /// Returns whether there is more of the job than is mapped.
     #[inline]
     pub fn is_behind(&self) -> bool {
-        let (info, modex) = &self.mapped;
-        let words = self.words();
-        words.generation() > info.load(Ordering::Relaxed) || words.newest() > modex.load(Ordering::Relaxed)
+        let (mapped, words) = (&self.mapped, self.words());
+        words.generation() > mapped.info.load(Ordering::Relaxed)
+            || words.newest() > mapped.newest.load(Ordering::Relaxed)
     }
 
     /// The number that all segments of the job have in their headers.

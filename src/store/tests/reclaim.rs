@@ -331,6 +331,37 @@ fn replaced_segments_count_for_as_long_as_somebody_has_them_mapped() {
 }
 
 #[test]
+fn a_reader_that_maps_nothing_new_lets_go_of_what_was_replaced() {
+    let limits = Limits { budget: Budget::new(1 << 30), ..Limits::default() };
+    let mut writer = writer(&limits);
+    for n in 0..60u32 {
+        post(&mut writer, 0, &format!("k{n}"), vec![n as u8; 100 << 10]).unwrap();
+    }
+    let (reader, _) = attach(&mut writer);
+    reader.unmap_replaced();
+    assert!(!reader.is_behind(), "nothing was replaced");
+    let newest = reader.have().modex;
+    let mut shrunk = (0..60u32).cycle().take(1000);
+    while writer.stats().bytes >= 4 << 20 {
+        let n = shrunk.next().unwrap_or_else(|| panic!("{:?}", writer.stats()));
+        post(&mut writer, 0, &format!("k{n}"), vec![7u8; 100 + n as usize]).unwrap();
+    }
+    assert_eq!(reader.have().modex, newest);
+    assert!(limits.budget.used() > 6 << 20, "the reader has it: {}", limits.budget.used());
+    reader.unmap_replaced();
+    assert_eq!(reader.have().modex, 0);
+    // Threads of other tests may be in an epoch.
+    let begin = Instant::now();
+    while limits.budget.used() >= 4 << 20 {
+        post(&mut writer, 0, "k0", vec![7u8; 200]).unwrap();
+        crossbeam_epoch::pin().flush();
+        assert!(begin.elapsed() < PATIENCE, "{}", limits.budget.used());
+    }
+    catch_up(&reader, &writer);
+    assert_eq!(reader.get(&Question::new(Rank(0), "k1")).unwrap(), Value::from(vec![7u8; 101]));
+}
+
+#[test]
 fn a_large_segment_has_memory_for_what_is_in_it_and_a_little_more() {
     let mut writer = writer(&Limits::default());
     for n in 0..90u32 {

@@ -18,7 +18,7 @@ impl JobWriter {
 
     /// Returns whether records are to move, and [`next_move`](Self::next_move) says which.
     pub fn is_to_move(&self) -> bool {
-        let is_to = |table: &Table| table.is_moving() || table.set.is_scattered();
+        let is_to = |table: &Table| table.is_moving() || table.is_scattered();
         self.moves_by_steps && self.batches == 0 && (is_to(&self.visible) || is_to(&self.hidden))
     }
 

@@ -55,6 +55,8 @@ impl DraftedPart {
 pub struct Batch {
     /// Job that it is made for.
     pub(super) job: u64,
+    /// Its number among the job's drafts and batches.
+    pub(super) number: u64,
     pub(super) parts: VecDeque<Part>,
     /// Pages of the rank table that parts bring; those come before other parts that need them.
     pub(super) pages: BTreeSet<usize>,

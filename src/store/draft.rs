@@ -39,6 +39,8 @@ impl Side {
 pub struct Draft {
     /// Job that it is made for.
     pub(super) job: u64,
+    /// Its number among the job's drafts and batches.
+    pub(super) number: u64,
     pub(super) rank: Rank,
     pub(super) is_local: bool,
     pub(super) is_composed: bool,

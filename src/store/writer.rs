@@ -33,6 +33,7 @@ use super::read::JobReader;
 use super::segment::{Label, MappedSegment, NOWHERE, OwnSegment, Places};
 use crate::data::{Key, Nspace, Posted, Rank, Scope};
 use crate::sys::memory::Mapping;
+use drafts::UnderWay;
 
 /// The memory that a job takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,7 +90,7 @@ pub struct JobWriter {
     is_marked_alone: bool,
     unsent: Unsent,
     /// Drafts and batches that are under way.
-    drafts: usize,
+    drafts: UnderWay,
     /// The batches among them.
     batches: usize,
     /// True if records move a little at a time, by [`JobWriter::next_move`] alone.
@@ -155,7 +156,7 @@ impl JobWriter {
             local: BTreeSet::new(),
             is_marked_alone: false,
             unsent: Unsent::default(),
-            drafts: 0,
+            drafts: UnderWay::default(),
             batches: 0,
             moves_by_steps: false,
             departures: Departures::default(),
@@ -367,7 +368,7 @@ impl JobWriter {
     /// Frees what can be freed. Where more is scattered than is alive, the records move to a new set of segments.
     fn make_way(&mut self) -> Result<(), WriteError> {
         self.lingering.look();
-        if self.drafts > 0 || self.moves_by_steps {
+        if !self.drafts.is_empty() || self.moves_by_steps {
             if self.visible.set.is_worth_a_scan() {
                 self.scan();
             }

@@ -40,9 +40,11 @@ struct Old {
     /// The next rank to be looked at, and whether one before it was found in old segments.
     rank: u32,
     has_found: bool,
-    /// True if no draft was under way when that look began: none has blocks in old segments.
+    /// Number of the last draft that may have taken blocks in old segments.
+    last_draft: u64,
+    /// True if none of these was under way when that look began.
     is_sure: bool,
-    /// True if nothing was found, and a draft may still have blocks in them.
+    /// True if nothing was found, and one of these may still publish something.
     waits: bool,
 }
 
@@ -141,14 +143,12 @@ impl Table {
         }
     }
 
-    /// Has a move wait for the end of all drafts.
-    pub(in crate::store) fn wait(&mut self, waits: bool) {
-        self.old.iter_mut().for_each(|old| old.waits = waits);
-    }
-
-    /// Returns whether a move waits for the end of all drafts.
-    pub(in crate::store) fn waits(&self) -> bool {
-        self.old.as_ref().is_some_and(|old| old.waits)
+    /// Returns whether a move does not wait, or no more, for the end of drafts that have blocks in old segments; given the
+    /// number of the oldest draft.
+    pub(in crate::store) fn goes_on(&mut self, oldest_draft: Option<u64>) -> bool {
+        let Some(old) = &mut self.old else { return true };
+        old.waits &= oldest_draft.is_some_and(|oldest| oldest <= old.last_draft);
+        !old.waits
     }
 
     /// Returns whether records move to new segments.
@@ -157,8 +157,8 @@ impl Table {
     }
 
     /// Begins to move records, if they are scattered and there is room for a second copy. `newest` is the newest version of
-    /// a record that readers know.
-    pub(in crate::store) fn begin_move(&mut self, newest: u64) -> bool {
+    /// a record that readers know, `last_draft` the number of the last draft so far.
+    pub(in crate::store) fn begin_move(&mut self, newest: u64, last_draft: u64) -> bool {
         let begins = self.is_scattered() && self.maker.budget.left() >= self.set.live();
         if begins {
             self.old = Some(Old {
@@ -166,6 +166,7 @@ impl Table {
                 newest,
                 rank: 0,
                 has_found: false,
+                last_draft,
                 is_sure: false,
                 waits: false,
             });
@@ -175,18 +176,18 @@ impl Table {
 
     /// Looks for ranks with records in old segments, up to so many bytes, and copies pages of the rank table that lie there.
     /// The pages are still to be [published](Self::publish_pages). A look from the first rank to the last is sure of what it
-    /// finds where no draft was under way when it began.
+    /// finds where no draft was under way when it began that has blocks in these.
     ///
     /// # Errors
     /// [`WriteError`] when records cannot be read, or there is no room for a page.
     pub(in crate::store) fn find_old(
         &mut self,
         most: usize,
-        has_drafts: bool,
+        oldest_draft: Option<u64>,
     ) -> Result<(Found, Vec<NewPage>), WriteError> {
         let Some(old) = &mut self.old else { return Ok((Found::Nothing, Vec::new())) };
         if old.rank == 0 {
-            old.is_sure = !has_drafts;
+            old.is_sure = oldest_draft.is_none_or(|oldest| oldest > old.last_draft);
         }
         let (begin, last_old) = (old.rank, old.set.segments.last().map_or(0, |segment| segment.number));
         let (mut found, mut pages, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -219,7 +220,10 @@ impl Table {
                 match std::mem::take(&mut old.has_found) {
                     true => Found::More,
                     false if old.is_sure => Found::Nothing,
-                    false => Found::Unsure,
+                    false => {
+                        old.waits = true;
+                        Found::Unsure
+                    }
                 }
             }
         };

@@ -99,16 +99,18 @@ fn a_move_that_is_given_up_leaves_everything_as_it_was() {
     }
 }
 
+fn move_one(writer: &mut JobWriter, mut ranks: Move) {
+    ranks.compose().unwrap();
+    writer.reserve_move(&mut ranks).unwrap();
+    ranks.write().unwrap();
+    writer.finish_move(ranks).unwrap();
+}
+
 /// Moves what can be moved now.
 fn move_all(writer: &mut JobWriter) {
     loop {
         match writer.next_move().unwrap() {
-            NextMove::Ranks(mut ranks) => {
-                ranks.compose().unwrap();
-                writer.reserve_move(&mut ranks).unwrap();
-                ranks.write().unwrap();
-                writer.finish_move(ranks).unwrap();
-            }
+            NextMove::Ranks(ranks) => move_one(writer, ranks),
             NextMove::More => {}
             NextMove::Nothing => break,
         }
@@ -143,6 +145,39 @@ fn a_draft_and_a_batch_keep_the_old_segments_and_come_to_their_end() {
     assert!(!writer.is_to_move());
     assert_eq!(reader.get(&Question::new(Rank(0), "drafted")).unwrap(), Value::from(5u32));
     assert_eq!(reader.get(&Question::new(Rank(3), "first")).unwrap(), Value::from(6u32));
+}
+
+/// Ranks that always have a draft under way would keep them for ever.
+#[test]
+fn drafts_that_are_begun_after_a_move_do_not_keep_the_old_segments() {
+    let mut writer = scattered();
+    let (reader, _) = attach(&mut writer);
+    let before = writer.stats().bytes;
+    // What is hidden moves first.
+    loop {
+        match writer.next_move().unwrap() {
+            NextMove::Ranks(begun) if !begun.is_hidden => break writer.give_up_move(begun),
+            NextMove::Ranks(begun) => move_one(&mut writer, begun),
+            NextMove::More => {}
+            NextMove::Nothing => panic!("nothing moves"),
+        }
+    }
+    let mut drafts: Vec<Draft> = [0, 3]
+        .into_iter()
+        .map(|rank| writer.draft(Rank(rank), vec![Posted::new(Scope::GLOBAL, key("new"), Value::from(rank))]).unwrap())
+        .collect();
+    for draft in &mut drafts {
+        draft.compose().unwrap();
+        writer.reserve(draft).unwrap();
+        draft.write().unwrap();
+    }
+    move_all(&mut writer);
+    assert!(!writer.is_to_move() && writer.stats().bytes < before / 2, "{:?} after {before}", writer.stats());
+    drafts.into_iter().for_each(|draft| _ = writer.finish(draft).unwrap());
+    check(&writer, &reader);
+    for rank in [0, 3] {
+        assert_eq!(reader.get(&Question::new(Rank(rank), "new")).unwrap(), Value::from(rank));
+    }
 }
 
 #[test]

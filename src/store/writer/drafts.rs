@@ -13,6 +13,39 @@ use crate::store::error::WriteError;
 use crate::store::modex::table::Table;
 use crate::store::modex::visibility::Visibility;
 
+/// Drafts and batches that are under way, by number. Numbers grow.
+#[derive(Default)]
+pub(super) struct UnderWay {
+    numbers: BTreeSet<u64>,
+    last: u64,
+}
+
+impl UnderWay {
+    fn begin(&mut self) -> u64 {
+        self.last += 1;
+        self.numbers.insert(self.last);
+        self.last
+    }
+
+    fn end(&mut self, number: u64) {
+        self.numbers.remove(&number);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// Number of the one that was begun first.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.numbers.first().copied()
+    }
+
+    /// Number of the one that was begun last, be it over.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+}
+
 impl JobWriter {
     /// Begins a draft of what [`update`](Self::update) would do in one go. It ends with [`finish`](Self::finish) or
     /// [`give_up`](Self::give_up).
@@ -29,9 +62,8 @@ impl JobWriter {
             Ok(sides) => sides,
             Err(error) => return Err((error, entries)),
         };
-        self.drafts += 1;
-        let (job, is_local) = (self.reader.job_id(), self.is_local(rank));
-        Ok(Draft { job, rank, is_local, is_composed: false, entries, visible, hidden })
+        let (job, number, is_local) = (self.reader.job_id(), self.drafts.begin(), self.is_local(rank));
+        Ok(Draft { job, number, rank, is_local, is_composed: false, entries, visible, hidden })
     }
 
     /// Returns whether a draft is one of this job.
@@ -88,7 +120,7 @@ impl JobWriter {
                 Err(error) => Err((error, entries)),
             };
         }
-        self.drafts -= 1;
+        self.drafts.end(draft.number);
         let published = self.publish(draft.visible.prepared.take(), draft.hidden.prepared.take());
         if draft.is_local {
             self.unsent.add_all(draft.rank);
@@ -105,7 +137,7 @@ impl JobWriter {
         if !self.is_own(&draft) {
             return draft.entries;
         }
-        self.drafts -= 1;
+        self.drafts.end(draft.number);
         draft.visible.prepared.take().into_iter().for_each(|prepared| self.visible.discard(prepared));
         draft.hidden.prepared.take().into_iter().for_each(|prepared| self.hidden.discard(prepared));
         draft.entries
@@ -117,9 +149,13 @@ impl JobWriter {
     /// [`WriteError`] when there is no room.
     pub fn batch(&mut self) -> Result<Batch, WriteError> {
         self.make_way()?;
-        self.drafts += 1;
         self.batches += 1;
-        Ok(Batch { job: self.reader.job_id(), parts: VecDeque::new(), pages: BTreeSet::new() })
+        Ok(Batch {
+            job: self.reader.job_id(),
+            number: self.drafts.begin(),
+            parts: VecDeque::new(),
+            pages: BTreeSet::new(),
+        })
     }
 
     /// Writes what a rank of another node has posted, so that it need only be published.
@@ -176,8 +212,8 @@ impl JobWriter {
             let (rank, entries) = (part.rank(), self.give_up_part(part));
             return self.prepare(batch, rank, entries);
         }
-        self.drafts -= 1;
         let DraftedPart { mut draft } = part;
+        self.drafts.end(draft.number);
         let (before, prepared) = (draft.visible.before, draft.visible.prepared.take());
         batch.parts.push_back(Part { rank: draft.rank, entries: draft.entries, before, prepared });
         Ok(())
@@ -239,7 +275,7 @@ impl JobWriter {
         if !self.is_own_batch(&batch) {
             return;
         }
-        self.drafts -= 1;
+        self.drafts.end(batch.number);
         self.batches -= 1;
         batch.parts.into_iter().filter_map(|part| part.prepared).for_each(|prepared| self.visible.discard(prepared));
     }

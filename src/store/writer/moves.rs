@@ -36,17 +36,16 @@ impl JobWriter {
             return Ok(NextMove::Nothing);
         }
         for is_hidden in [true, false] {
-            let newest = self.visible.newest_version();
+            let (newest, oldest_draft, last_draft) =
+                (self.visible.newest_version(), self.drafts.oldest(), self.drafts.last());
             let table = self.table(is_hidden);
-            if !table.is_moving() && !table.begin_move(newest) {
+            if !table.is_moving() && !table.begin_move(newest, last_draft) {
                 continue;
             }
-            if self.drafts > 0 && self.table(is_hidden).waits() {
+            if !table.goes_on(oldest_draft) {
                 continue;
             }
-            self.table(is_hidden).wait(false);
-            let has_drafts = self.drafts > 0;
-            let (found, pages) = self.table(is_hidden).find_old(MOST, has_drafts)?;
+            let (found, pages) = table.find_old(MOST, oldest_draft)?;
             if !is_hidden {
                 self.announce(&self.visible.set)?;
             }
@@ -54,7 +53,7 @@ impl JobWriter {
             match found {
                 Found::Ranks(ranks) => return Ok(NextMove::Ranks(self.moving(is_hidden, &ranks)?)),
                 Found::More => return Ok(NextMove::More),
-                Found::Unsure if has_drafts => self.table(is_hidden).wait(true),
+                Found::Unsure if !self.table(is_hidden).goes_on(oldest_draft) => {}
                 Found::Unsure => return Ok(NextMove::More),
                 Found::Nothing => self.end_move(is_hidden)?,
             }

@@ -79,10 +79,10 @@ fn rank() {
     client.finalize(&[]).unwrap();
 }
 
-/// Segments that were replaced are given up in time: some 5 MB are alive.
+/// Segments that were replaced are given up in time: some 5 to 8 MB are alive.
 #[test]
-fn values_of_all_sizes_are_replaced_in_64_mib() {
-    let config = ServerConfig { job_memory: 64 << 20, ..ServerConfig::default() };
+fn values_of_all_sizes_are_replaced_in_80_mib() {
+    let config = ServerConfig { job_memory: 80 << 20, ..ServerConfig::default() };
     let server = Server::start(config, Arc::new(NoHost)).unwrap();
     let job = Job::register(&server, "small", RANKS);
     job.run("rank", true);

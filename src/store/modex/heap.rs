@@ -261,6 +261,13 @@ impl SegmentSet {
         self.unused > UNUSED.max((2 * self.live).min(part(budget, 8)))
     }
 
+    /// Returns the bytes that there had better be before records move: a copy of what is alive, and something for what is
+    /// posted meanwhile. Segments that were replaced before and linger leave less than that, for a time in which what is
+    /// posted lies in free blocks.
+    pub(super) fn needed_to_move(&self, budget: &Budget) -> u64 {
+        self.live + (2 * self.live).min(3 * part(budget, 16))
+    }
+
     /// Writes a record to a block of its own.
     pub(super) fn put(&mut self, record: Vec<u64>, maker: &mut Maker) -> Result<Block, WriteError> {
         let (block, unwritten) = self.reserve(record, maker, Share::Open)?;

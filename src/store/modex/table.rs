@@ -159,7 +159,7 @@ impl Table {
     /// Begins to move records, if they are scattered and there is room for a second copy. `newest` is the newest version of
     /// a record that readers know, `last_draft` the number of the last draft so far.
     pub(in crate::store) fn begin_move(&mut self, newest: u64, last_draft: u64) -> bool {
-        let begins = self.is_scattered() && self.maker.budget.left() >= self.set.live();
+        let begins = self.is_scattered() && self.maker.budget.left() >= self.set.needed_to_move(&self.maker.budget);
         if begins {
             self.old = Some(Old {
                 set: std::mem::take(&mut self.set),

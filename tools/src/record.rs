@@ -1,9 +1,10 @@
 //! The record of a run: a file in its session directory that says whether the run lives, and what is to be removed when
 //! it does no more.
 //!
-//! Reaper and launcher hold a lock on it (flock) as long as they live, however they end. The launcher appends each
-//! clean-up that a rank registers: four bytes of length (little-endian) and an archive of the attributes. Whoever comes
-//! after a launcher that was killed does those clean-ups; a launcher that has done them itself empties the record.
+//! Reaper, launcher and the processes of simulated nodes hold a lock on it (flock) as long as they live, however they end.
+//! The launcher, or the process of a rank's node, appends each clean-up that a rank registers, in one write: four bytes
+//! of length (little-endian) and an archive of the attributes. Whoever comes after a launcher that was killed does those
+//! clean-ups, and so does a launcher that has lost a node; one after which all are done empties the record.
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

@@ -23,6 +23,7 @@ use nix::sys::signal::{SigSet, Signal};
 use super::wire::{Call, Given, Link, Reply};
 use crate::environment::Environment;
 use crate::host;
+use crate::record::Record;
 
 /// The hidden command that the launcher starts a node with.
 #[derive(Debug, Args)]
@@ -54,7 +55,9 @@ pub fn run(options: NodeOptions) -> Result<u8> {
     let deaf: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
     deaf.thread_block().context("cannot block signals")?;
     let socket = UnixStream::from(birth::inherited(options.link).context("the launcher does not answer")?);
-    let host = Arc::new(Upwards(OnceLock::new()));
+    // The node's directory lies in that of the run.
+    let record = options.directory.parent().and_then(|session| Record::open(session).ok());
+    let host = Arc::new(Upwards { link: OnceLock::new(), record });
     let config = ServerConfig {
         nspace: Nspace::new(&options.servers)?,
         rank: Rank(options.number),
@@ -77,7 +80,7 @@ pub fn run(options: NodeOptions) -> Result<u8> {
     };
     let link = Link::open(socket, serve, move || drop(over.send(None)))?;
     // Nobody has called for anything yet that makes the server call its host.
-    let _ = host.0.set(link);
+    let _ = host.link.set(link);
     let reply = is_over.recv().ok().flatten();
     let server = lock(&server).take();
     // Every job is over now, and cleaned up.
@@ -151,11 +154,15 @@ fn serve(server: &Server, call: Call, reply: Reply) {
 }
 
 /// The host of a node's server: the launcher.
-struct Upwards(OnceLock<Link>);
+struct Upwards {
+    link: OnceLock<Link>,
+    /// The record of the run, where it can be written.
+    record: Option<Record>,
+}
 
 impl Upwards {
     fn ask<T: 'static>(&self, call: Call, done: Completion<T>, take: fn(Given) -> Option<T>) -> Accepted {
-        let link = self.0.get().ok_or(Status::ERR_NOT_SUPPORTED)?;
+        let link = self.link.get().ok_or(Status::ERR_NOT_SUPPORTED)?;
         link.ask(call, move |result| {
             done.complete(result.and_then(|given| take(given).ok_or(Status::ERR_BAD_PARAM)));
         });
@@ -181,7 +188,7 @@ impl Upwards {
     }
 
     fn tell(&self, call: Call) {
-        if let Some(link) = self.0.get() {
+        if let Some(link) = self.link.get() {
             link.ask(call, |_| ());
         }
     }
@@ -374,7 +381,11 @@ impl Host for Upwards {
         self.ask_for_infos(Call::Group { operation, group, procs, infos }, done)
     }
 
+    /// They are on record before the rank goes on: what the launcher is told is lost where this process is killed next.
     fn cleanup_registered(&self, proc: &Proc, directives: &[Info]) {
+        if self.record.as_ref().is_some_and(|record| record.append(directives).is_ok()) {
+            return;
+        }
         self.tell(Call::CleanUp { proc: proc.clone(), infos: directives.to_vec() });
     }
 }

@@ -37,6 +37,9 @@ struct Attendance {
     may_be_none: bool,
     /// True if its node may have had no memory for what others brought to it, and fetches that once it is asked for.
     may_lack_data: bool,
+    /// True if it has failed for the rank, be it before the host has answered: its data may come behind the next one's,
+    /// and is fetched by who asks before.
+    has_failed: bool,
 }
 
 /// Everything that is known of a run, apart from its servers.
@@ -85,7 +88,7 @@ impl Model {
             }
         }
         let of = self.attended.entry(collective.clone()).or_default().entry(proc.clone()).or_default();
-        of.push(Attendance { collects, committed, may_be_none: false, may_lack_data: false });
+        of.push(Attendance { collects, committed, may_be_none: false, may_lack_data: false, has_failed: false });
         of.len() - 1
     }
 
@@ -118,6 +121,7 @@ impl Model {
     fn failed(&mut self, collective: &Collective, proc: &Proc, at: usize, status: Status) {
         let of = self.attended.get_mut(collective).and_then(|attended| attended.get_mut(proc));
         if let Some(attendance) = of.and_then(|of| of.get_mut(at)) {
+            attendance.has_failed = true;
             attendance.may_be_none |= !HAS_COME.contains(&status);
             attendance.may_lack_data |= self.is_short_of_memory;
         }
@@ -144,7 +148,7 @@ impl Model {
                 collective.members.iter().all(|member| before(member).get(at).is_some_and(|one| one.collects));
             let lacks_data = before(proc).iter().take(at).any(|one| one.may_lack_data);
             if exact && collects && !lacks_data && !self.unknown.contains(member) {
-                kept(node, proc, member, &theirs[at].committed)?;
+                kept(node, proc, member, &surely_there(before(proc), &theirs[..=at]))?;
             }
         }
         Ok(())
@@ -188,6 +192,19 @@ impl Model {
             }
         }
     }
+}
+
+/// Returns the versions that a member had committed when it came to the last of these, and none where one that has failed
+/// for the rank itself was the first to carry them.
+fn surely_there(own: &[Attendance], theirs: &[Attendance]) -> Versions {
+    let mut versions = theirs.last().map(|last| last.committed).unwrap_or_default();
+    for (key, version) in versions.iter_mut().enumerate() {
+        let carrier = theirs.iter().position(|one| one.committed[key] >= *version);
+        if carrier.and_then(|at| own.get(at)).is_some_and(|own| own.has_failed) {
+            *version = 0;
+        }
+    }
+    versions
 }
 
 /// Checks that what a member had committed is in the store of another one's node.

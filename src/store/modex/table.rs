@@ -48,6 +48,13 @@ struct Old {
     waits: bool,
 }
 
+impl Old {
+    /// Returns whether a draft is under way that may have blocks in them, given the number of the oldest one.
+    fn has_drafts(&self, oldest_draft: Option<u64>) -> bool {
+        oldest_draft.is_some_and(|oldest| oldest <= self.last_draft)
+    }
+}
+
 /// Ranks with records in old segments.
 pub(in crate::store) enum Found {
     Ranks(Vec<Rank>),
@@ -147,7 +154,7 @@ impl Table {
     /// number of the oldest draft.
     pub(in crate::store) fn goes_on(&mut self, oldest_draft: Option<u64>) -> bool {
         let Some(old) = &mut self.old else { return true };
-        old.waits &= oldest_draft.is_some_and(|oldest| oldest <= old.last_draft);
+        old.waits &= old.has_drafts(oldest_draft);
         !old.waits
     }
 
@@ -187,7 +194,7 @@ impl Table {
     ) -> Result<(Found, Vec<NewPage>), WriteError> {
         let Some(old) = &mut self.old else { return Ok((Found::Nothing, Vec::new())) };
         if old.rank == 0 {
-            old.is_sure = oldest_draft.is_none_or(|oldest| oldest > old.last_draft);
+            old.is_sure = !old.has_drafts(oldest_draft);
         }
         let (begin, last_old) = (old.rank, old.set.segments.last().map_or(0, |segment| segment.number));
         let (mut found, mut pages, mut bytes) = (Vec::new(), Vec::new(), 0);

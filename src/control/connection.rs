@@ -184,6 +184,11 @@ impl Connection {
         })
     }
 
+    /// Returns whether the rest of a long frame is read next: into memory that is new, which takes longer.
+    pub fn is_mid_long(&self) -> bool {
+        self.input.is_mid_long()
+    }
+
     /// Returns the number of bytes that wait to become frames.
     pub fn waiting(&self) -> usize {
         self.input.waiting().len()

@@ -223,11 +223,18 @@ impl Listener {
         let mut has_more = true;
         if !connection.has_ended && !connection.has_frame() {
             let before = connection.waiting();
+            let long = connection.is_mid_long().then(Stopwatch::begin);
             match connection.fill(&mut self.scratch, to_end) {
                 Ok(filled) => {
                     has_more = filled == Fill::More;
                     connection.has_ended |= filled == Fill::Closed;
-                    self.turns.has_read(connection.place.owner, connection.waiting().saturating_sub(before));
+                    match long {
+                        Some(begin) => self.turns.shares.spend(connection.place.owner, begin.elapsed()),
+                        None => {
+                            let bytes = connection.waiting().saturating_sub(before);
+                            self.turns.has_read(connection.place.owner, bytes);
+                        }
+                    }
                 }
                 // The process was killed, or closed its end with something unread.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionReset => connection.has_ended = true,

@@ -122,16 +122,18 @@ impl dyn Records + '_ {
 
     /// All entries of a rank.
     pub(in crate::store) fn all(&self, rank: Rank) -> Result<Vec<Posted>, ReadError> {
-        let stored = self.stored(rank, chain::LONGEST)?;
+        let stored = self.stored(rank, chain::LONGEST, &[])?;
         let posted = |item: Stored| {
             Ok(Posted { scope: item.cell.scope(), key: item.key()?, value: item.cell.decode(item.bytes)? })
         };
         stored.into_iter().map(posted).collect()
     }
 
-    /// The entries in the newest `count` records of a rank.
-    pub(super) fn stored(&self, rank: Rank, count: usize) -> Result<Vec<Stored>, ReadError> {
+    /// The entries in the newest `count` records of a rank, but for those of some keys, which are sorted.
+    pub(super) fn stored(&self, rank: Rank, count: usize, but: &[&[u8]]) -> Result<Vec<Stored>, ReadError> {
         let mut stored: Vec<Stored> = Vec::new();
+        // The newest value of a key comes first.
+        let mut known = HashSet::new();
         let mut records = 0;
         self.walk(rank, |(words, record, _)| {
             if records == count {
@@ -141,16 +143,14 @@ impl dyn Records + '_ {
             for entry in record.iter() {
                 let entry = entry?;
                 let key = words.to_vec(entry.key_word, entry.key_len)?;
+                if but.binary_search(&&key[..]).is_ok() || count > 1 && !known.insert(key.clone()) {
+                    continue;
+                }
                 let cell = ValueCell::of_entry(&entry);
                 stored.push(Stored { key, flags: entry.flags, cell, bytes: words.to_vec(cell.word, cell.len)? });
             }
             Ok(None)
         })?;
-        if records > 1 {
-            // The newest value of a key comes first.
-            let mut known = HashSet::new();
-            stored.retain(|item| known.insert(item.key.clone()));
-        }
         Ok(stored)
     }
 
@@ -218,8 +218,7 @@ impl dyn Records + '_ {
             if bytes > most {
                 return Err(WriteError::TakesLong { bytes });
             }
-            let mut kept = self.stored(rank, merged)?;
-            kept.retain(|old| changed.binary_search(&old.item().key).is_err());
+            let kept = self.stored(rank, merged, &changed)?;
             let items = kept.iter().map(Stored::item).chain(new.iter().map(Encode::item));
             let size = record::size(items.clone());
             if size > record::LARGEST {
@@ -251,7 +250,7 @@ impl dyn Records + '_ {
     pub(in crate::store) fn whole(&self, rank: Rank) -> Result<Option<Next>, WriteError> {
         let parts = self.parts(rank)?;
         let Some(first) = parts.first() else { return Ok(None) };
-        let stored = self.stored(rank, chain::LONGEST)?;
+        let stored = self.stored(rank, chain::LONGEST, &[])?;
         Ok(Some(Next {
             record: Some(record::build_on(rank.0, stored.iter().map(Stored::item), None)),
             base: None,

@@ -449,7 +449,7 @@ impl Table {
                 if job::record(&words, page, rank).is_none() {
                     continue;
                 }
-                let stored = self.records().stored(Rank(rank), chain::LONGEST)?;
+                let stored = self.records().stored(Rank(rank), chain::LONGEST, &[])?;
                 let record = record::build_on(rank, stored.iter().map(Stored::item), None);
                 drop(stored);
                 let Ok(block) = to.set.put(record, &mut self.maker) else { return Ok(false) };

@@ -252,6 +252,16 @@ impl Account {
         None
     }
 
+    /// Bytes that may still be charged: none of the process, its job and its user has less left.
+    #[cfg(feature = "server")]
+    pub fn room(&self) -> u64 {
+        let left = |account: &Account| {
+            let left = account.limit_now().saturating_sub(account.used());
+            account.0.joint.as_ref().map_or(left, |joint| left.min(joint.own_left()))
+        };
+        self.chain().map(left).min().unwrap_or(0)
+    }
+
     /// Returns whether so many bytes more are within the limit of this account.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.used().saturating_add(bytes as u64) <= self.0.limit
@@ -332,6 +342,12 @@ pub struct Charge {
 }
 
 impl Charge {
+    /// Bytes that it may grow by.
+    #[cfg(feature = "server")]
+    pub fn room(&self) -> u64 {
+        self.account.room()
+    }
+
     /// Charges or gives back what is missing to so many bytes. Returns false, and leaves it as it was, where that is
     /// over a limit.
     #[must_use]
@@ -392,6 +408,8 @@ mod tests {
     fn a_charge_grows_and_shrinks_as_far_as_there_is_room() {
         let job = Account::of_job("job", 100);
         let mut charge = job.charge(Kind::Pull, 10).unwrap();
+        #[cfg(feature = "server")]
+        assert_eq!((charge.room(), job.of_process("job:0").room()), (90, 50));
         assert!(charge.resize(Kind::Pull, 100) && !charge.resize(Kind::Pull, 101));
         assert_eq!(job.used(), 100);
         assert!(charge.resize(Kind::Pull, 5));

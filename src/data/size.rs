@@ -1,5 +1,8 @@
 //! Memory that a value takes in C (`PMIx_Value_get_size`).
-use super::{App, DataType, DiskStats, Geometry, Info, NetStats, Text, Value};
+use super::{App, DataType, DiskStats, Geometry, Info, NetStats, Proc, Text, Value};
+
+/// Bytes that the allocator takes for a piece of memory beside what was asked for.
+const ALLOCATION: usize = 16;
 
 impl Value {
     /// Bytes of the `pmix_value_t`, of what is in it, and of everything that points to.
@@ -77,6 +80,27 @@ impl Value {
             Value::NodeStats(stats) => string(&stats.node) + disks(&stats.diskstats) + networks(&stats.netstats),
             _ => 0,
         }
+    }
+}
+
+impl Info {
+    /// Bytes that the attribute takes here, with its key and all that its value has.
+    pub(crate) fn kept_size(&self) -> usize {
+        size_of::<Info>() + self.key.len() + ALLOCATION + self.value.kept_size()
+    }
+}
+
+impl Proc {
+    /// Bytes that the name takes here.
+    pub(crate) fn kept_size(&self) -> usize {
+        size_of::<Proc>() + self.nspace.len() + ALLOCATION
+    }
+}
+
+impl Text {
+    /// Bytes that the text takes here, in a list of texts.
+    pub(crate) fn kept_size(&self) -> usize {
+        size_of::<Text>() + self.len() + ALLOCATION
     }
 }
 

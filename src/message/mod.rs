@@ -18,6 +18,8 @@ pub mod lines;
 mod named;
 pub mod numbers;
 pub mod output;
+#[cfg(feature = "server")]
+mod size;
 
 use rkyv::{Archive, Deserialize, Serialize};
 

@@ -18,6 +18,12 @@ impl<'a> Body<'a> {
         Body { reader: Reader::new(bytes), form }
     }
 
+    /// Lets all elements take so many bytes here at the most.
+    #[must_use]
+    pub fn with_room(self, room: usize) -> Self {
+        Body { reader: self.reader.with_room(room), ..self }
+    }
+
     /// Returns whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.reader.rest().is_empty()
@@ -49,6 +55,7 @@ impl<'a> Body<'a> {
     /// So many things, in one pack or in several.
     pub fn many<T: Record>(&mut self, ty: DataType, count: usize) -> Result<Vec<T>, WireError> {
         self.reader.may_have(ty, count)?;
+        self.reader.take_room(ty, count)?;
         let mut items = Vec::new();
         while items.len() < count {
             let here = self.head(ty)?;
@@ -75,6 +82,7 @@ impl<'a> Body<'a> {
 
     /// A key and its value.
     pub fn entry(&mut self) -> Result<(Key, Value), WireError> {
+        self.reader.take_room(DataType::KVAL, 1)?;
         match self.head(DataType::KVAL)? {
             1 => Ok((Record::get(&mut self.reader)?, Record::get(&mut self.reader)?)),
             _ => Err(WireError::Malformed("pack of one element")),

@@ -36,15 +36,15 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Reads a message.
+    /// Reads a message, whose elements may take so many bytes here.
     ///
     /// # Errors
-    /// [`WireError`] says what is wrong with its bytes.
-    pub fn read(self, tag: u32, body: &[u8]) -> Result<Asked, WireError> {
+    /// [`WireError`] says what is wrong with its bytes; [`WireError::NoMemory`] where they take more.
+    pub fn read(self, tag: u32, body: &[u8], room: usize) -> Result<Asked, WireError> {
         if tag == frame::HEARTBEAT {
             Ok(requests::heartbeat())
         } else {
-            requests::read(body, self.form, self.next_pull)
+            requests::read(body, self.form, self.next_pull, room)
         }
     }
 }

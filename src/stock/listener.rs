@@ -22,7 +22,7 @@ use super::frame::{FIRST_DYNAMIC, Header};
 use super::job_info::{self, For, Shelf};
 use super::requests::Asked;
 use super::tools;
-use crate::account::Charge;
+use crate::account::{Charge, Kind as Held};
 use crate::data::{Proc, Status};
 use crate::message::door::{Callers, Door, JobInformation, Left, Making, Outgoing, PeerId, Ready};
 use crate::message::numbers::NumberMap;
@@ -80,8 +80,8 @@ pub struct StockListener {
 
 /// Work that the worker has done.
 enum Done {
-    /// A request was taken apart, which had so many bytes, in so much processor time.
-    Read { connection: u64, tag: u32, len: usize, asked: Result<Asked, WireError>, took: Duration },
+    /// A request was taken apart, which had so many bytes, in so much processor time; with the charge for what came of it.
+    Read { connection: u64, tag: u32, len: usize, asked: Result<Asked, WireError>, charge: Charge, took: Duration },
     /// An answer was made, which has this place.
     Made(Made),
     /// The information of a job was packed.
@@ -281,7 +281,8 @@ impl StockListener {
                     Some(Incoming::Message(header, body)) => {
                         let (reading, len) = (conversation.reading(), body.len());
                         if len <= SHORT || !self.worker.is_there(&self.registry) {
-                            (conversation.asked(header.tag, reading.read(header.tag, body)?)?, len)
+                            let asked = reading.read(header.tag, body, usize::MAX)?;
+                            (conversation.asked(header.tag, asked)?, len)
                         } else if let Some(detached) = input.detach(account) {
                             connection.is_busy = true;
                             self.worker.run(move || Some(decode(id, header.tag, len, reading, detached)));
@@ -305,7 +306,7 @@ impl StockListener {
     /// Takes in what the worker has done.
     fn done(&mut self, done: Done, callers: &mut dyn Callers) {
         match done {
-            Done::Read { connection: id, tag, len, asked, took } => {
+            Done::Read { connection: id, tag, len, asked, charge, took } => {
                 let Some(connection) = self.connections.get_mut(&id) else {
                     return drop(self.worker.run(move || {
                         drop(asked);
@@ -313,6 +314,8 @@ impl StockListener {
                     }));
                 };
                 connection.is_busy = false;
+                // The server charges what waits.
+                drop(charge);
                 self.turns.serve(connection.place.owner);
                 self.turns.shares.spend(self.turns.served, took);
                 let begin = Stopwatch::begin();
@@ -347,10 +350,11 @@ impl StockListener {
         let Some(Connection { stage: Stage::In(conversation), .. }) = self.connections.get_mut(&id) else {
             return Ok(());
         };
-        match conversation.asked(tag, asked?)? {
-            Some(step) => self.step(id, step, len, callers),
-            None => Ok(()),
-        }
+        let step = match asked {
+            Err(WireError::NoMemory) => Some(conversation.refused(tag)?),
+            asked => conversation.asked(tag, asked?)?,
+        };
+        step.map_or(Ok(()), |step| self.step(id, step, len, callers))
     }
 
     fn step(&mut self, id: u64, step: Step, bytes: usize, callers: &mut dyn Callers) -> Result<(), Breach> {
@@ -491,12 +495,17 @@ fn is_settled(connections: &NumberMap<u64, Connection>, id: u64) -> bool {
     !connections.get(&id).is_some_and(is_outside)
 }
 
-/// Takes the message apart that these bytes end with.
-fn decode(connection: u64, tag: u32, len: usize, reading: Reading, (bytes, charge): (Vec<u8>, Charge)) -> Done {
+/// Takes the message apart that these bytes end with, where its account has room for what comes of it.
+fn decode(connection: u64, tag: u32, len: usize, reading: Reading, (bytes, mut charge): (Vec<u8>, Charge)) -> Done {
     let begin = Stopwatch::begin();
-    let asked = reading.read(tag, &bytes[bytes.len() - len..]);
-    drop((bytes, charge));
-    Done::Read { connection, tag, len, asked, took: begin.elapsed() }
+    let room = usize::try_from(charge.room()).unwrap_or(usize::MAX);
+    let mut asked = reading.read(tag, &bytes[bytes.len() - len..], room);
+    drop(bytes);
+    let kept = asked.as_ref().map_or(0, Asked::kept_size);
+    if !charge.resize(Held::Input, kept.max(len)) {
+        asked = Err(WireError::NoMemory);
+    }
+    Done::Read { connection, tag, len, asked, charge, took: begin.elapsed() }
 }
 
 impl Door for StockListener {

@@ -35,7 +35,7 @@ pub fn is_request(bytes: &[u8]) -> bool {
         [DESCRIBED_FIXED, body @ ..] => (Form::DescribedFixed, body),
         _ => return false,
     };
-    requests::read(body, form, 1).is_ok_and(|asked| asked != Asked::NotSupported)
+    requests::read(body, form, 1, usize::MAX).is_ok_and(|asked| asked != Asked::NotSupported)
 }
 
 /// All that a peer says, from its first message on. Whatever it asks is answered.
@@ -78,7 +78,9 @@ impl Answers {
             return Ok(());
         };
         let mut step = match incoming {
-            Incoming::Message(header, body) => client.asked(header.tag, client.reading().read(header.tag, body)?)?,
+            Incoming::Message(header, body) => {
+                client.asked(header.tag, client.reading().read(header.tag, body, usize::MAX)?)?
+            }
             Incoming::Refused(header) => Some(client.refused(header.tag)?),
             Incoming::Ack(_) => return Err(Breach::NotStock),
         };

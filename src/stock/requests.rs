@@ -56,6 +56,16 @@ pub enum Asked {
     NotSupported,
 }
 
+impl Asked {
+    /// Returns the bytes that its lists take here.
+    pub fn kept_size(&self) -> usize {
+        match self {
+            Asked::Request(request, _) => request.kept_size(),
+            Asked::JobInfo | Asked::NotSupported => 0,
+        }
+    }
+}
+
 /// Form of the answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
@@ -98,9 +108,9 @@ pub fn heartbeat() -> Asked {
 ///
 /// # Errors
 /// [`WireError`] says what is wrong with the bytes.
-pub fn read(bytes: &[u8], form: Form, next_pull: u64) -> Result<Asked, WireError> {
+pub fn read(bytes: &[u8], form: Form, next_pull: u64, room: usize) -> Result<Asked, WireError> {
     use DataType as T;
-    let mut body = Body::new(bytes, form);
+    let mut body = Body::new(bytes, form).with_room(room);
     let request = |request, answer| Ok(Asked::Request(Box::new(request), answer));
     let forward = |forwarded, answer| request(Request::Forward(forwarded), answer);
     match body.one::<u8>(T::COMMAND)? {
@@ -294,6 +304,7 @@ fn posted(body: &mut Body<'_>) -> Result<Vec<Posted>, WireError> {
                 }
             }
         }
+        body.reader = body.reader.clone().with_room(inner.reader.room());
     }
     Ok(entries)
 }
@@ -310,7 +321,8 @@ fn buffer<'a>(body: &mut Body<'a>) -> Result<Body<'a>, WireError> {
         _ => return Err(WireError::Malformed("form of packs")),
     };
     let len = usize::get(&mut body.reader)?;
-    Ok(Body::new(body.reader.raw(len as u64)?, form))
+    let bytes = body.reader.raw(len as u64)?;
+    Ok(Body::new(bytes, form).with_room(body.reader.room()))
 }
 
 #[cfg(test)]
@@ -318,6 +330,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::data::DataArray;
     use crate::stock::body::Bodies;
     use crate::wire::Writer;
 
@@ -350,16 +363,38 @@ mod tests {
             let posted = |name, scope| Posted { scope, key: key(name), value: Value::Uint32(7) };
             let entries = vec![posted("both", Scope::GLOBAL), posted("here", Scope::LOCAL)];
             let expected = Asked::Request(Box::new(Request::Commit { entries }), Answer::Status);
-            assert_eq!(read(&commit(form), form, 1), Ok(expected));
+            assert_eq!(read(&commit(form), form, 1, usize::MAX), Ok(expected));
         }
+    }
+
+    #[test]
+    fn what_would_take_more_memory_than_there_is_room_for_is_not_read() {
+        const MANY: usize = 10_000;
+        let mut out = Bodies::new(Form::Plain);
+        let bits = DataArray::of(std::iter::repeat_n(true, MANY));
+        out.one(DataType::COMMAND, &command::FENCE).unwrap();
+        out.size(0).unwrap().size(1).unwrap().one(DataType::INFO, &Info::new("bits", bits)).unwrap();
+        assert!(out.bytes.len() < 2 * MANY);
+        let taken = MANY * size_of::<Value>();
+        assert_eq!(read(&out.bytes, Form::Plain, 1, taken), Err(WireError::NoMemory));
+        let fence = read(&out.bytes, Form::Plain, 1, taken + 1000).unwrap();
+        assert!(fence.kept_size() >= taken);
+        // Three entries, of which two are for this node and one for others, take their room from the same.
+        let whole = commit(Form::Plain);
+        let room = (0..1000).find(|room| read(&whole, Form::Plain, 1, *room).is_ok()).unwrap();
+        assert!(room >= 3 * size_of::<Posted>() && room % 3 == 0, "{room}");
     }
 
     #[test]
     fn no_cut_within_a_pack_is_read() {
         let whole = commit(Form::Plain);
-        let read_whole = read(&whole, Form::Plain, 1).unwrap();
+        let read_whole = read(&whole, Form::Plain, 1, usize::MAX).unwrap();
         for len in 0..whole.len() {
-            assert_ne!(read(&whole[..len], Form::Plain, 1).ok().as_ref(), Some(&read_whole), "{len} bytes of it");
+            assert_ne!(
+                read(&whole[..len], Form::Plain, 1, usize::MAX).ok().as_ref(),
+                Some(&read_whole),
+                "{len} bytes of it"
+            );
         }
     }
 
@@ -367,7 +402,7 @@ mod tests {
     fn a_list_cannot_claim_what_is_not_there() {
         let mut out = Bodies::new(Form::Plain);
         out.one(DataType::COMMAND, &command::FENCE).unwrap().size(1 << 40).unwrap();
-        assert!(matches!(read(&out.bytes, Form::Plain, 1), Err(WireError::PastEnd { .. })));
+        assert!(matches!(read(&out.bytes, Form::Plain, 1, usize::MAX), Err(WireError::PastEnd { .. })));
     }
 
     #[test]
@@ -377,7 +412,7 @@ mod tests {
             let mut out = Bodies::new(Form::Plain);
             out.one(DataType::COMMAND, &number).unwrap().one(DataType::STRING, &group).unwrap();
             write(&mut out);
-            match read(&out.bytes, Form::Plain, 1) {
+            match read(&out.bytes, Form::Plain, 1, usize::MAX) {
                 Ok(Asked::Request(request, Answer::Status)) => match *request {
                     Request::Group { group: of, call, .. } if of == group => call,
                     other => panic!("{other:?}"),
@@ -421,7 +456,9 @@ mod tests {
         out.one(DataType::PROC_RANK, &Rank::WILDCARD).unwrap();
         let (level, node) = (Info::new(keys::NODE_INFO, true), Info::new(keys::HOSTNAME, Value::String(None)));
         out.infos(&[level.clone(), node]).unwrap().one(DataType::STRING, &key(keys::LOCAL_PEERS)).unwrap();
-        let Ok(Asked::Request(request, _)) = read(&out.bytes, Form::Plain, 1) else { panic!("it is a request") };
+        let Ok(Asked::Request(request, _)) = read(&out.bytes, Form::Plain, 1, usize::MAX) else {
+            panic!("it is a request")
+        };
         assert!(matches!(&*request, Request::Get { info, .. } if *info == [level]), "{request:?}");
     }
 
@@ -431,7 +468,7 @@ mod tests {
         fn any_bytes_are_read_or_refused(command in 0u8..48, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut body = vec![2, command];
             body.extend(bytes);
-            let _ = read(&body, Form::Plain, 1);
+            let _ = read(&body, Form::Plain, 1, usize::MAX);
             let _ = crate::stock::ack::parse(&body);
         }
     }

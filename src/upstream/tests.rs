@@ -262,7 +262,9 @@ fn relay() -> (StockAddress, JoinHandle<()>) {
                 let mut stream = streams[rank].lock().unwrap().try_clone().unwrap();
                 scope.spawn(move || {
                     while let Ok((tag, body)) = read_message(&mut stream) {
-                        let Ok(Asked::Request(request, answer)) = door::requests::read(&body, Form::Plain, 1) else {
+                        let Ok(Asked::Request(request, answer)) =
+                            door::requests::read(&body, Form::Plain, 1, usize::MAX)
+                        else {
                             panic!("{body:?} is no request");
                         };
                         if let Request::Notify { status, info, .. } = *request {

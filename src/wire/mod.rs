@@ -96,7 +96,7 @@ pub enum WireError {
     /// The encoding has no such type.
     #[error("{0} cannot be packed")]
     UnknownType(DataType),
-    /// There is no memory for what is packed.
+    /// There is no memory for what is packed, or no room for what is unpacked.
     #[error("no memory")]
     NoMemory,
     /// The value to be packed is nested too deeply or longer than the encoding can say.

@@ -20,6 +20,8 @@ pub struct Reader<'a> {
     owed: usize,
     /// Addresses that may still come.
     addresses: usize,
+    /// Bytes that elements may still take here.
+    room: usize,
 }
 
 /// Elements of a pack.
@@ -35,7 +37,28 @@ pub struct Unpacked<T> {
 impl<'a> Reader<'a> {
     /// At the beginning of some bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, is_fixed: false, depth: 0, owed: 0, addresses: MAX_ADDRESSES }
+        Self { rest: bytes, is_fixed: false, depth: 0, owed: 0, addresses: MAX_ADDRESSES, room: usize::MAX }
+    }
+
+    /// Lets all elements take so many bytes here at the most: a boolean has one byte in a message, and forty here.
+    #[must_use]
+    pub fn with_room(self, room: usize) -> Self {
+        Self { room, ..self }
+    }
+
+    /// Bytes that elements may still take here.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Takes room for elements of a type.
+    ///
+    /// # Errors
+    /// [`WireError::NoMemory`] where there is not enough.
+    pub fn take_room(&mut self, ty: DataType, count: usize) -> Result<(), WireError> {
+        let bytes = count.saturating_mul(records::kept(ty));
+        self.room = self.room.checked_sub(bytes).ok_or(WireError::NoMemory)?;
+        Ok(())
     }
 
     /// Returns the bytes that are left.
@@ -87,7 +110,7 @@ impl<'a> Reader<'a> {
     /// `count` elements.
     ///
     /// # Errors
-    /// As [`unpack`](Self::unpack).
+    /// As [`unpack`](Self::unpack), and [`WireError::NoMemory`] where they have no [room](Self::with_room).
     pub fn list(&mut self, ty: DataType, count: usize) -> Result<Vec<Value>, WireError> {
         if ty != DataType::POINTER && !records::is_known(ty) {
             return Err(WireError::UnknownType(ty));
@@ -97,6 +120,7 @@ impl<'a> Reader<'a> {
             DataType::POINTER if self.raw(1)? != [POINTERS] => return Err(WireError::Malformed("address")),
             _ => self.may_have(ty, count)?,
         }
+        self.take_room(ty, count)?;
         if ty == DataType::POINTER {
             self.addresses -= count;
             return Ok(vec![Value::Pointer(0); count]);

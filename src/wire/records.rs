@@ -337,6 +337,18 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
+/// Bytes that an element takes here at least.
+pub fn kept(ty: DataType) -> usize {
+    /// Shortest piece of memory that the allocator gives out.
+    const PIECE: usize = 32;
+    match ty {
+        DataType::PROC => size_of::<Proc>() + PIECE,
+        DataType::STRING => size_of::<Value>() + PIECE,
+        DataType::INFO | DataType::KVAL | DataType::PDATA => size_of::<Info>() + PIECE,
+        _ => size_of::<Value>(),
+    }
+}
+
 fn least_of<T: Wire>(_: fn(T) -> Value) -> usize {
     T::LEAST
 }

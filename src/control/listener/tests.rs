@@ -575,8 +575,10 @@ fn what_is_made_for_a_peer_that_is_gone_leaves_nothing() {
     let account = Account::of_job("job", 8 << 20);
     let (mut visit, mut notes) = (Visit::new(&account), Notes::default());
     let (begin, begins) = std::sync::mpsc::channel::<()>();
+    let (begun, has_begun) = std::sync::mpsc::channel();
     let (made, makes) = std::sync::mpsc::channel();
     let first = Making::new(1 << 20, move || {
+        begun.send(()).unwrap();
         begins.recv().unwrap();
         Reply::Done(Status::SUCCESS)
     });
@@ -587,6 +589,8 @@ fn what_is_made_for_a_peer_that_is_gone_leaves_nothing() {
     for (number, answer) in [(1, first), (2, second)] {
         visit.door.send(1, Outgoing::Made { number, answer }, &mut notes);
     }
+    // What no thread has begun with is not made at all.
+    has_begun.recv().unwrap();
     visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
     visit.turn(&mut notes);
     assert_eq!((&notes.left[..], account.used()), (&[Left::Closed][..], 0));

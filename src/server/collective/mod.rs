@@ -543,7 +543,7 @@ impl Collectives {
 /// Charges a process for attributes that a tracker keeps; the few of most collectives are free.
 fn charge(cx: &Ctx, caller: Caller, info: &[Info]) -> Result<Option<Charge>, Status> {
     const FREE: usize = 1024;
-    let bytes = info.iter().map(|info| info.key.len() + info.value.size()).fold(0, usize::saturating_add);
+    let bytes = info.iter().map(Info::kept_size).sum();
     let Some(entry) = cx.peers.get(&caller.peer).filter(|_| bytes > FREE) else { return Ok(None) };
     entry.requests.account().charge(Kind::Collective, bytes).map(Some).ok_or(Status::ERR_OUT_OF_RESOURCE)
 }

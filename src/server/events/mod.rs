@@ -181,8 +181,7 @@ impl Events {
 
 /// Bytes that a kept event takes.
 fn size_of(event: &Event) -> usize {
-    let info = event.info.iter().map(|info| std::mem::size_of::<Info>() + info.key.len() + info.value.kept_size());
-    info.fold(std::mem::size_of::<Kept>(), usize::saturating_add)
+    event.info.iter().map(Info::kept_size).fold(std::mem::size_of::<Kept>(), usize::saturating_add)
 }
 
 /// Has the host carry an event to other nodes.

@@ -281,9 +281,8 @@ fn send(cx: &mut Ctx, peer: PeerId, pull: u64, pieces: Vec<Piece>) {
 
 /// Bytes that the server keeps of a request: it, and the processes that it names once more.
 fn size_of(request: &PullRequest) -> usize {
-    let procs = request.procs.iter().map(|proc| 2 * (std::mem::size_of::<Proc>() + proc.nspace.len()));
-    let info =
-        request.directives.iter().map(|info| std::mem::size_of::<Info>() + info.key.len() + info.value.kept_size());
+    let procs = request.procs.iter().map(|proc| 2 * proc.kept_size());
+    let info = request.directives.iter().map(Info::kept_size);
     procs.chain(info).fold(std::mem::size_of::<Pull>(), usize::saturating_add)
 }
 

@@ -183,7 +183,7 @@ impl Queries {
             Ok(Answers { status, of_keys, more }) => {
                 pending.answered = true;
                 pending.last_status = status;
-                pending.bytes += of_keys.iter().flatten().map(size_of_info).sum::<usize>() + size_of_infos(&more);
+                pending.bytes += of_keys.iter().flatten().map(Info::kept_size).sum::<usize>() + size_of_infos(&more);
                 places.iter().zip(of_keys).for_each(|(at, answer)| pending.places[*at].extend(answer));
                 more
             }
@@ -223,12 +223,8 @@ fn size_of_query(query: &Query) -> usize {
     2 * (size_of::<Call>() + size_of::<Query>() + keys + size_of_infos(&query.qualifiers))
 }
 
-fn size_of_info(info: &Info) -> usize {
-    size_of::<Info>() + info.key.len() + info.value.kept_size()
-}
-
 fn size_of_infos(infos: &[Info]) -> usize {
-    infos.iter().map(size_of_info).sum()
+    infos.iter().map(Info::kept_size).sum()
 }
 
 fn refuse(cx: &mut Ctx, caller: Caller, asker: &Proc) {

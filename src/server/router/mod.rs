@@ -275,7 +275,10 @@ impl Router {
         // A small commit is answered at once, and a fence of the whole job mostly holds nothing.
         let is_small_commit = bytes <= commits::LARGE && matches!(request, Request::Commit { .. });
         let is_brief = is_small_commit || bytes == 0 && matches!(request, Request::Meet { .. });
-        let has_room = if is_brief { entry.requests.open_briefly() } else { entry.requests.open(number, bytes) };
+        let has_room = match is_brief {
+            true => entry.requests.open_briefly(),
+            false => entry.requests.open(number, bytes.max(request.kept_size())),
+        };
         if !is_brief {
             let (call, subject, since) = (request.kind(), request.subject(), self.cx.system.now());
             entry.requests.note(number, Asked { call, subject, since });

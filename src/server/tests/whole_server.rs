@@ -154,6 +154,17 @@ fn a_get_waits_until_its_key_is_committed() {
 }
 
 #[test]
+fn what_waits_is_charged_with_the_memory_that_it_takes_and_not_with_its_message() {
+    let mut server = TestServer::new();
+    let [mut asks, _other] = server.both_come();
+    let info = vec![Info::new("x", true); 1000];
+    asks.asks(Request::Fence { procs: Vec::new(), info });
+    server.turn();
+    assert_eq!(replies(&asks), []);
+    assert!(server.reactor.router.cx.accounts.charged() as usize > 2 * 1000 * size_of::<Info>(), "request and fence");
+}
+
+#[test]
 fn an_answer_of_the_host_counts_for_who_has_asked_and_one_to_many_for_nobody() {
     let mut server = TestServer::new();
     let mut peers = server.both_come();

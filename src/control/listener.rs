@@ -79,6 +79,9 @@ struct Decoded {
     connection: u64,
     header: Header,
     request: Result<Request, FrameError>,
+    /// Bytes that its lists take here, and the charge for it until the server has it.
+    kept: usize,
+    charge: Charge,
     /// Processor time that it has taken.
     took: Duration,
 }
@@ -364,7 +367,9 @@ impl Listener {
     }
 
     /// Hands a long request on that was taken apart.
-    fn decoded(&mut self, Decoded { connection: id, header, request, took }: Decoded, callers: &mut dyn Callers) {
+    fn decoded(&mut self, decoded: Decoded, callers: &mut dyn Callers) {
+        let Decoded { connection: id, header, request, kept, charge, took } = decoded;
+        drop(charge);
         let peer = self.peer_id(id);
         let (owner, request) = match (self.connections.get_mut(&id), request) {
             (Some(connection), Ok(request)) => (connection.place.owner, request),
@@ -381,7 +386,7 @@ impl Listener {
         self.turns.asked.own += 1;
         self.turns.shares.spend(owner, took);
         let begin = Stopwatch::begin();
-        callers.asked(peer, header.number, request, header.body);
+        callers.asked(peer, header.number, request, header.body.max(kept));
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.is_busy = callers.is_busy(peer);
         self.turns.shares.spend(connection.place.owner, begin.elapsed());
@@ -432,8 +437,9 @@ fn decode(connection: u64, header: Header, (mut bytes, charge): (Vec<u8>, Charge
     // An archive has to be aligned, as an allocation is.
     bytes.drain(..bytes.len() - header.body);
     let request = frame::request_in(header.kind, &bytes);
-    drop((bytes, charge));
-    Decoded { connection, header, request, took: begin.elapsed() }
+    drop(bytes);
+    let kept = request.as_ref().map_or(0, Request::kept_size);
+    Decoded { connection, header, request, kept, charge, took: begin.elapsed() }
 }
 
 impl Door for Listener {

@@ -175,7 +175,8 @@ pub enum Left {
 pub trait Callers {
     /// A peer asks to be let in. The answer is [`Outgoing::Accepted`] or [`Outgoing::Refused`], now or later.
     fn arrived(&mut self, peer: PeerId, arrival: Arrival);
-    /// A peer that was let in asks something, in a message of so many bytes.
+    /// A peer that was let in asks something, in a message of so many bytes; where that is [long](super::SHORT), in as
+    /// many as the request takes here, if those are more.
     fn asked(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize);
     /// A peer that was let in has begun a request that is larger than what its account has left. The door discards it.
     fn refused(&mut self, peer: PeerId, number: u64);

@@ -37,6 +37,10 @@ pub use named::replace_named;
 /// Most bytes of one message.
 pub const LARGEST: usize = 256 << 20;
 
+/// Longest message that the control thread of a server takes apart itself.
+#[cfg(feature = "server")]
+pub const SHORT: usize = 64 << 10;
+
 /// Request of a client to its server.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -80,7 +80,8 @@ pub struct StockListener {
 
 /// Work that the worker has done.
 enum Done {
-    /// A request was taken apart, which had so many bytes, in so much processor time; with the charge for what came of it.
+    /// A request was taken apart, which had so many bytes or takes so many here, in so much processor time; with the
+    /// charge for it.
     Read { connection: u64, tag: u32, len: usize, asked: Result<Asked, WireError>, charge: Charge, took: Duration },
     /// An answer was made, which has this place.
     Made(Made),
@@ -505,7 +506,7 @@ fn decode(connection: u64, tag: u32, len: usize, reading: Reading, (bytes, mut c
     if !charge.resize(Held::Input, kept.max(len)) {
         asked = Err(WireError::NoMemory);
     }
-    Done::Read { connection, tag, len, asked, charge, took: begin.elapsed() }
+    Done::Read { connection, tag, len: kept.max(len), asked, charge, took: begin.elapsed() }
 }
 
 impl Door for StockListener {

@@ -11,11 +11,10 @@ use std::thread::JoinHandle;
 use mio::net::UnixStream;
 use mio::{Interest, Registry, Token};
 
+pub use crate::message::SHORT;
 use crate::sys::signals::spawn_without_signals;
 use crate::trace;
 
-/// Longest body that the control thread decodes itself.
-pub const SHORT: usize = 64 << 10;
 /// Numbers of the sockets of a door's workers among those of the door, which no connection ever has: of that for long
 /// messages, and of one that asks a service of the machine.
 pub const WORKER: u64 = 1 << 48;

@@ -360,7 +360,8 @@ fn what_a_thread_takes_to_read_a_request_counts_for_who_has_sent_it() {
         let bytes = large(number, 10);
         let header = Header::parse(bytes.first_chunk().unwrap(), MAX_BODY).unwrap();
         let request = frame::request_in(header.kind, &bytes[frame::HEADER..]);
-        visit.door.decoded(Decoded { connection, header, request, took }, &mut Nobody);
+        let (kept, charge) = (header.body, Account::unlimited().force(Held::Input, header.body));
+        visit.door.decoded(Decoded { connection, header, request, kept, charge, took }, &mut Nobody);
     }
     assert!(visit.door.turns.shares.is_held(owner) && !visit.door.turns.shares.is_held(other));
 }

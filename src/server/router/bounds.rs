@@ -13,21 +13,18 @@ const FEW: usize = 8192;
 /// others to have.
 const MAX_ATTRIBUTES: usize = 2 << 20;
 
-/// Returns whether a request, which came in so many bytes, has larger attributes than one step should copy.
+/// Returns whether a request, which takes so many bytes, has larger attributes than one step should copy.
 pub fn is_too_large(request: &Request, bytes: usize) -> bool {
-    let info: &[Info] = match request {
-        Request::Fence { info, .. } | Request::Connect { info, .. } | Request::Disconnect { info, .. } => info,
+    let procs: &[Proc] = match request {
+        Request::Fence { procs, .. } | Request::Connect { procs, .. } | Request::Disconnect { procs, .. } => procs,
         Request::Group { call, .. } => match call {
-            GroupCall::Construct { info, .. }
-            | GroupCall::Invite { info, .. }
-            | GroupCall::Destruct { info }
-            | GroupCall::Leave { info }
-            | GroupCall::Join { info, .. } => info,
-            GroupCall::Decide(_) => &[],
+            GroupCall::Construct { procs, .. } | GroupCall::Invite { procs, .. } => procs,
+            GroupCall::Destruct { .. } | GroupCall::Leave { .. } | GroupCall::Join { .. } => &[],
+            GroupCall::Decide(_) => return false,
         },
-        _ => &[],
+        _ => return false,
     };
-    bytes > MAX_ATTRIBUTES && info.iter().map(|info| info.value.size()).sum::<usize>() > MAX_ATTRIBUTES
+    bytes > MAX_ATTRIBUTES && bytes - procs.iter().map(Proc::kept_size).sum::<usize>().min(bytes) > MAX_ATTRIBUTES
 }
 
 /// Returns whether a request lists more than one step should go through.

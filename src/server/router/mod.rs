@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::attribute_support::HostSupport;
 use crate::data::{Info, Nspace, Status, keys};
 use crate::message::door::{Arrival, Callers, JobInformation, Left, PeerId};
-use crate::message::{FENCE, Forward, Request};
+use crate::message::{FENCE, Forward, Request, SHORT};
 use crate::server::absorptions::{Absorptions, Purpose};
 use crate::server::admission::Admission;
 use crate::server::cleanup::Cleanups;
@@ -259,7 +259,7 @@ impl Router {
         }
     }
 
-    /// Acts on a request, which came in so many bytes.
+    /// Acts on a request, which came in so many bytes, or takes so many where it is long.
     pub(in crate::server) fn dispatch(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {
         let Some(entry) = self.cx.peers.get(&peer) else { return };
         let proc = entry.proc.clone();
@@ -275,10 +275,9 @@ impl Router {
         // A small commit is answered at once, and a fence of the whole job mostly holds nothing.
         let is_small_commit = bytes <= commits::LARGE && matches!(request, Request::Commit { .. });
         let is_brief = is_small_commit || bytes == 0 && matches!(request, Request::Meet { .. });
-        let has_room = match is_brief {
-            true => entry.requests.open_briefly(),
-            false => entry.requests.open(number, bytes.max(request.kept_size())),
-        };
+        // What a long one takes is in its bytes already.
+        let held = if is_brief || bytes > SHORT { bytes } else { bytes.max(request.kept_size()) };
+        let has_room = if is_brief { entry.requests.open_briefly() } else { entry.requests.open(number, held) };
         if !is_brief {
             let (call, subject, since) = (request.kind(), request.subject(), self.cx.system.now());
             entry.requests.note(number, Asked { call, subject, since });
@@ -292,7 +291,7 @@ impl Router {
             later::drop_sized(bytes, request);
             return self.cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
-        let is_too_much = || bounds::is_too_long(&self.jobs, &request) || bounds::is_too_large(&request, bytes);
+        let is_too_much = || bounds::is_too_long(&self.jobs, &request) || bounds::is_too_large(&request, held);
         if role != Role::Program && is_too_much() {
             trace!("{proc} asks for too much in {}", request.kind());
             later::drop_sized(bytes, request);

@@ -165,6 +165,21 @@ bool mixed_request(const char *kind, pmix_status_t *status)
         return usleep(10000), true;
     }
     /* Handlers that come and go. */
+    /* Requests that wait, with lists of what is short in a message. */
+    if (IS("short-lists")) {
+        static pmix_info_t list[2500];
+        char key[64];
+        for (size_t at = 0; at < sizeof list / sizeof *list; at++)
+            list[at] = of_truth("x");
+        snprintf(key, sizeof key, "never%u", next);
+        return *status = PMIx_Get_nb(&pair[0], key, list, sizeof list / sizeof *list, got, NULL), true;
+    }
+    if (IS("short-arrays")) {
+        static bool elements[20000];
+        pmix_data_array_t array = {.type = PMIX_BOOL, .size = sizeof elements / sizeof *elements, .array = elements};
+        pmix_info_t both[2] = {of_number(PMIX_TIMEOUT, 1), of_array("x", &array)};
+        return *status = PMIx_Fence_nb(with_victim, 2, both, 2, done, NULL), true;
+    }
     if (IS("handlers")) {
         pmix_status_t code = -6000 - (int)(next % 1000);
         int handler = PMIx_Register_event_handler(&code, 1, NULL, 0, handled, NULL, NULL);

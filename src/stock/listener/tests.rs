@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 
 use super::*;
 use crate::account::Account;
-use crate::data::{DataType, Key, Nspace, Pdata, Proc, Rank, Scope, Text, Value, keys};
+use crate::data::{DataArray, DataType, Info, Key, Nspace, Pdata, Proc, Rank, Scope, Text, Value, keys};
 use crate::message::door::Arrival;
 use crate::message::{Reply, Request};
 use crate::stock::ack::Ack;
@@ -185,6 +185,29 @@ fn a_long_message_is_taken_apart_by_a_thread_and_the_next_waits_for_it() {
     assert_eq!(committed(&visit.notes), [Key::new("long").unwrap(), Key::new("short").unwrap()]);
     assert_eq!(visit.connection(0).account.used(), 0);
     drop(sender.join().unwrap());
+}
+
+#[test]
+fn a_long_message_of_which_more_comes_than_there_is_room_for_is_refused_and_the_next_is_taken() {
+    let account = Account::of_job("job", 4 << 20);
+    let mut visit = Visit::new(&Job::new(1, 1), std::slice::from_ref(&account));
+    let fence = |bits: usize| {
+        let mut body = Bodies::new(Form::Plain);
+        let bits = Info::new("bits", DataArray::of(std::iter::repeat_n(true, bits)));
+        body.one(DataType::COMMAND, &command::FENCE).unwrap();
+        body.size(0).unwrap().size(1).unwrap().one(DataType::INFO, &bits).unwrap();
+        body.bytes
+    };
+    let (mut peer, long) = (visit.peers[0].try_clone().unwrap(), message(200, &fence(300_000)));
+    let sender = std::thread::spawn(move || peer.write_all(&long).unwrap());
+    let (header, answer) = visit.hear(0);
+    assert_eq!(header.tag, 200);
+    let status = Body::new(&answer, Form::Plain).one::<Status>(DataType::STATUS);
+    assert_eq!(status.unwrap(), Status::ERR_OUT_OF_RESOURCE);
+    sender.join().unwrap();
+    visit.peers[0].write_all(&message(201, &fence(70_000))).unwrap();
+    visit.until(|visit| !visit.notes.asked.is_empty());
+    assert_eq!((visit.notes.left.len(), account.used()), (0, 0), "the server charges what waits");
 }
 
 #[test]

@@ -13,8 +13,8 @@ const MAX_OPEN: usize = 65536;
 const PROMISED: usize = 64;
 /// Size of those.
 const SMALL: usize = 4 << 10;
-/// Bytes that a request takes beside its own.
-const OVERHEAD: usize = 256;
+/// Bytes that a request takes beside its own: a Get that waits is in six tables.
+const OVERHEAD: usize = 1 << 10;
 
 /// Purpose of a request, for who wants to know why it waits.
 #[derive(Debug)]

@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_monitor_is_charged_for_as_long_as_there_is_one() {
         let (mut test, jobs, mut monitors, peer) = bench();
-        let account = test.limit_memory(peer, 2000);
+        let account = test.limit_memory(peer, 3000);
         let ask = |test: &mut TestCtx, monitors: &mut Monitors| {
             let (monitor, directives) = heartbeat(&"a".repeat(900));
             request((test, &jobs, monitors, peer), monitor, directives)

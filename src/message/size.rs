@@ -10,10 +10,11 @@ impl Request {
             Request::Fence { procs, info } | Request::Connect { procs, info } | Request::Disconnect { procs, info } => {
                 of_procs(procs) + of_infos(info)
             }
-            Request::Meet { info, .. }
-            | Request::Get { info, .. }
-            | Request::RegisterEvents { info, .. }
-            | Request::Notify { info, .. } => of_infos(info),
+            Request::Meet { info, .. } | Request::Get { info, .. } | Request::RegisterEvents { info, .. } => {
+                of_infos(info)
+            }
+            // The host has a copy until other nodes have heard of it.
+            Request::Notify { info, .. } => 2 * of_infos(info),
             Request::JobControl { targets: procs, directives: info }
             | Request::PullOutput { procs, directives: info, .. } => of_procs(procs) + of_infos(info),
             Request::Abort { procs, .. } => of_procs(procs),

@@ -28,6 +28,7 @@ use crate::message::door::{Callers, Door, JobInformation, Left, Making, Outgoing
 use crate::message::numbers::NumberMap;
 use crate::message::{LARGEST, Push};
 use crate::sys::munge;
+use crate::sys::socket;
 use crate::sys::stopwatch::Stopwatch;
 use crate::trace;
 use crate::transport::common::Common;
@@ -366,6 +367,10 @@ impl StockListener {
                 callers.asked(peer, number, request, bytes);
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.is_busy = callers.is_busy(peer);
+                    // No answer acknowledges it, and stock clients send nothing more before: 40 ms, if the kernel waits.
+                    if number == 0 {
+                        socket::acknowledge_at_once(&connection.stream);
+                    }
                 }
             }
             Step::Send(tag, body) => self.push(id, tag, &body, With::default(), callers)?,

@@ -1,8 +1,9 @@
-//! Bytes that lie between two ends of a Unix socket.
+//! Bytes that lie between two ends of a socket.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Bytes of kernel memory that the other end has not read yet (`SIOCOUTQ`); 0 when it has read everything.
+/// Bytes of kernel memory that the other end has not read yet (`SIOCOUTQ`); 0 when it has read everything. Of TCP, those
+/// that it has not acknowledged.
 ///
 /// # Errors
 /// The kernel's.

@@ -39,8 +39,8 @@ pub fn peer(socket: &impl AsFd) -> io::Result<Peer> {
     Ok(Peer { pid: credentials.pid(), uid: credentials.uid(), gid: credentials.gid() })
 }
 
-/// Has the kernel acknowledge what comes next over TCP at once. It forgets that again with the answers it sends, so a
-/// receiver says it before each message.
+/// Has the kernel acknowledge over TCP at once what has come and what comes next. It forgets that again with the answers it
+/// sends, so a receiver says it for each message.
 pub fn acknowledge_at_once(socket: &impl AsFd) {
     let yes: libc::c_int = 1;
     // SAFETY:

@@ -14,6 +14,7 @@ use crate::stock::job_info;
 use crate::stock::job_info::FEW;
 use crate::stock::requests::command;
 use crate::stock::testing::{Job, nspace};
+use crate::sys::queue;
 use crate::wire::Writer;
 
 /// Server's side that notes what it is asked, and how peers left.
@@ -231,6 +232,19 @@ fn many_messages_take_turns_and_are_heard_after_the_end() {
     visit.until(|visit| !visit.notes.left.is_empty());
     assert_eq!((visit.notes.asked.len(), &visit.notes.left[..]), (2000, &[Left::Closed][..]));
     drop(sender.join().unwrap());
+}
+
+#[test]
+fn a_message_without_an_answer_is_acknowledged_at_once() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::unlimited()]);
+    let mut body = Bodies::new(Form::Plain);
+    body.one(DataType::COMMAND, &command::DEREGISTER_EVENTS).unwrap();
+    body.one(DataType::STATUS, &Status::EVENT_JOB_END).unwrap();
+    for round in 1..=3 {
+        visit.peers[0].write_all(&message(100 + round as u32, &body.bytes)).unwrap();
+        visit.until(|visit| visit.notes.asked.len() == round);
+        assert_eq!(queue::unread(&visit.peers[0]).unwrap(), 0, "round {round}");
+    }
 }
 
 #[test]

@@ -164,7 +164,6 @@ bool mixed_request(const char *kind, pmix_status_t *status)
             spawn_more("all-memory", 4);
         return usleep(10000), true;
     }
-    /* Handlers that come and go. */
     /* Requests that wait, with lists of what is short in a message. */
     if (IS("short-lists")) {
         static pmix_info_t list[2500];
@@ -180,6 +179,7 @@ bool mixed_request(const char *kind, pmix_status_t *status)
         pmix_info_t both[2] = {of_number(PMIX_TIMEOUT, 1), of_array("x", &array)};
         return *status = PMIx_Fence_nb(with_victim, 2, both, 2, done, NULL), true;
     }
+    /* Handlers that come and go. */
     if (IS("handlers")) {
         pmix_status_t code = -6000 - (int)(next % 1000);
         int handler = PMIx_Register_event_handler(&code, 1, NULL, 0, handled, NULL, NULL);

@@ -8,6 +8,8 @@ use crate::sys::later;
 pub const CHUNK: usize = 64 << 10;
 /// Bytes of a message that a connection may take in without a charge.
 const UNCHARGED: usize = CHUNK;
+/// Short reads of one turn, where an end is looked for.
+const SHORT_READS: usize = 4;
 
 /// Result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +76,7 @@ impl Input {
             }
             some => drop(self.bytes.drain(..some)),
         }
-        loop {
+        for _ in 0..SHORT_READS {
             if self.bytes.len() >= most {
                 return Ok(Fill::Drained);
             }
@@ -103,6 +105,7 @@ impl Input {
                 Err(e) => return Err(e),
             }
         }
+        Ok(Fill::More)
     }
 
     /// The bytes that wait to become messages.
@@ -207,6 +210,17 @@ mod tests {
         assert_eq!(turns(&mut input, &account, &[100, 200, 300]), [600 + 3 * HEADER], "short ones come together");
         assert_eq!(turns(&mut input, &account, &[10, 150 << 10, 20]), [CHUNK, CHUNK, (22 << 10) + 10 + 2 * HEADER, 28]);
         assert!(!input.is_mid_long() && !input.is_mid_message());
+    }
+
+    #[test]
+    fn who_goes_on_sending_a_little_has_an_end_of_its_turn() {
+        let (mut input, mut scratch, mut reads) = (Input::default(), Box::new([0; CHUNK]), 0);
+        let read = |_: &mut [u8]| {
+            reads += 1;
+            Ok(1)
+        };
+        assert_eq!(input.fill(&mut scratch, usize::MAX, true, read).unwrap(), Fill::More);
+        assert_eq!(reads, SHORT_READS);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn is_too_large(request: &Request, bytes: usize) -> bool {
         },
         _ => return false,
     };
-    bytes > MAX_ATTRIBUTES && bytes - procs.iter().map(Proc::kept_size).sum::<usize>().min(bytes) > MAX_ATTRIBUTES
+    bytes > MAX_ATTRIBUTES && bytes.saturating_sub(procs.iter().map(Proc::kept_size).sum()) > MAX_ATTRIBUTES
 }
 
 /// Returns whether a request lists more than one step should go through.

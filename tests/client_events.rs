@@ -92,7 +92,9 @@ fn held() {
     }
     assert_eq!(client.get(&last, "late", &[]).unwrap(), Value::Bool(true));
     if me == 0 {
-        assert_eq!(readers().len(), 1);
+        // Without shared memory each call here is one whose caller reads its answer itself.
+        let meets_at_word = std::env::var("INSTANTON_SHM").as_deref() != Ok("off");
+        assert_eq!(readers().len(), usize::from(meets_at_word));
         release.send(()).unwrap();
     }
     // Messages that have come meanwhile are not lost.

@@ -40,6 +40,37 @@ where
     }
 }
 
+/// A request that is prepared.
+struct Asked<T> {
+    inner: Arc<Inner>,
+    name: &'static str,
+    request: Result<Request, Status>,
+    take: fn(Reply) -> Option<T>,
+}
+
+impl<T: Send + 'static> Call<T, Error> for Asked<T> {
+    fn block(&mut self) -> Result<Option<T>, Error> {
+        let Asked { inner, name, request, take } = self;
+        inner.may_wait(name)?;
+        let (request, take) = (request.as_ref().map_err(|status| *status)?, *take);
+        inner
+            .block(|callback| {
+                let callback = inner.link.bound(end_of(limit_in(request.attributes())), given_up, callback);
+                inner.look_up(name, request, Box::new(move |answer| callback(taken(answer, take))));
+                Ok(())
+            })
+            .map(Some)
+    }
+
+    fn send(self: Box<Self>, callback: Callback<T, Error>) -> Result<(), Error> {
+        let Asked { inner, name, request, take } = *self;
+        inner.life.check()?;
+        let request = request?;
+        let callback = inner.link.bound(end_of(limit_in(request.attributes())), given_up, callback);
+        inner.ask_for(name, &request, take, callback)
+    }
+}
+
 impl Client {
     /// Prepares a call, which is given up some time after its limit; `name` stands in the trace where it must not wait.
     pub(super) fn prepare<T: Send + 'static>(
@@ -58,8 +89,7 @@ impl Client {
         request: Result<Request, Status>,
         take: fn(Reply) -> Option<T>,
     ) -> Pending<T, Error> {
-        let limit = request.as_ref().ok().and_then(|request| limit_in(request.attributes()));
-        self.prepare(name, limit, move |inner, callback| inner.ask_for(name, &request?, take, callback))
+        self.pending(Asked { inner: self.inner.clone(), name, request, take })
     }
 
     /// Wraps a prepared call. One that is dropped unanswered belongs to a client that has been ended meanwhile.

@@ -19,7 +19,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use instanton_layout::sync::{AtomicBool, Ordering};
@@ -34,6 +34,7 @@ use crate::trace;
 use super::Error;
 use super::answer::{Answer, Waiter};
 use super::clock::{Clock, Then};
+use super::gate::Gate;
 use super::incoming::{End, Incoming, time_left};
 use super::outbox::Outbox;
 use super::received::Received;
@@ -72,6 +73,8 @@ pub(super) struct Link {
     /// round.
     received: Mutex<Received>,
     wake: EventFd,
+    /// Made for the first caller that reads itself.
+    gate: OnceLock<Option<Gate>>,
     clock: Arc<Clock>,
 }
 
@@ -101,7 +104,8 @@ impl Link {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let (outbox, inbox, received) = (Mutex::default(), Mutex::default(), Mutex::default());
         let has_unsent = AtomicBool::new(false);
-        Ok(Self { way, outbox, bell: Bell::new(), has_unsent, inbox, received, wake, clock: Arc::default() })
+        let (gate, clock) = (OnceLock::new(), Arc::default());
+        Ok(Self { way, outbox, bell: Bell::new(), has_unsent, inbox, received, wake, gate, clock })
     }
 
     /// Returns whether there is, or was, a server that this process is a rank of.
@@ -127,6 +131,17 @@ impl Link {
     /// Returns whether requests reach the server.
     pub(super) fn is_connected(&self) -> bool {
         self.has_server() && !lock(&self.outbox).lost
+    }
+
+    /// The gate between the socket and the control thread, and the socket; none where a caller cannot close it.
+    pub(super) fn gate(&self) -> Option<(&Gate, &UnixStream)> {
+        let Way::Socket(socket) = &self.way else { return None };
+        self.gate.get_or_init(|| Gate::new(socket)).as_ref().map(|gate| (gate, &**socket))
+    }
+
+    /// Returns whether somebody blocks for an answer that another thread than the control thread could hand over.
+    pub(super) fn blocks_somebody(&self) -> bool {
+        lock(&self.outbox).blocks_somebody()
     }
 
     /// Sends a request; `waiter` is called with the answer, unless this fails.
@@ -455,31 +470,35 @@ impl Link {
 
     /// Waits for bytes, tasks, room for bytes that were not sent, or the end of a time limit.
     fn sleep(&self) {
-        let mut events = PollFlags::POLLIN;
+        let wake = self.wake.as_fd();
         let has_server = self.received().incoming.is_some();
-        let socket = match &self.way {
-            Way::None | Way::InProcess(_) => None,
-            Way::Socket(_) if !has_server => None,
-            Way::Socket(socket) => {
-                if self.has_unsent.load(Ordering::Acquire) {
-                    let mut outbox = lock(&self.outbox);
-                    outbox.flush(socket);
-                    self.has_unsent.store(outbox.has_unsent(), Ordering::Release);
-                    if outbox.has_unsent() {
-                        events |= PollFlags::POLLOUT;
-                    }
-                }
-                Some(socket.as_fd())
+        // Where nothing is wanted of the socket, nothing else is watched.
+        let (bytes, room, watched) = match &self.way {
+            Way::Socket(socket) if has_server => {
+                let gate = self.gate.get().and_then(Option::as_ref);
+                let watched = if self.sends_rest(socket) { 2 } else { 3 };
+                (gate.map_or(socket.as_fd(), Gate::as_fd), socket.as_fd(), watched)
             }
+            _ => (wake, wake, 1),
         };
-        // Where nothing is wanted of a socket, the one stands for both.
-        let socket = socket.map_or(PollFd::new(self.wake.as_fd(), PollFlags::POLLIN), |fd| PollFd::new(fd, events));
-        let mut fds = [PollFd::new(self.wake.as_fd(), PollFlags::POLLIN), socket];
+        let mut fds = [(wake, PollFlags::POLLIN), (bytes, PollFlags::POLLIN), (room, PollFlags::POLLOUT)]
+            .map(|(fd, events)| PollFd::new(fd, events));
         // An interruption looks like news and finds none.
-        let _ = poll(&mut fds, time_left(self.clock.next()));
+        let _ = poll(&mut fds[..watched], time_left(self.clock.next()));
         if fds[0].any() == Some(true) {
             let _ = self.wake.read();
         }
+    }
+
+    /// Sends what the socket takes now; returns whether nothing is left.
+    fn sends_rest(&self, socket: &UnixStream) -> bool {
+        if !self.has_unsent.load(Ordering::Acquire) {
+            return true;
+        }
+        let mut outbox = lock(&self.outbox);
+        outbox.flush(socket);
+        self.has_unsent.store(outbox.has_unsent(), Ordering::Release);
+        !outbox.has_unsent()
     }
 }
 

@@ -30,7 +30,7 @@ use instanton_layout::sync::{AtomicU32, Ordering};
 use crate::control::frame;
 use crate::data::{Info, Proc, Rank, Status, Value, keys};
 use crate::message::Request;
-use crate::pending::{self, Call, Callback, Pending};
+use crate::pending::{Call, Callback, Pending};
 use crate::store::JobReader;
 
 use super::answer::Answer;
@@ -166,7 +166,7 @@ impl Inner {
     /// Waits for the answer to a fence.
     #[cold]
     fn meet_slowly(self: &Arc<Self>, procs: Vec<Proc>, info: Vec<Info>) -> Result<(), Error> {
-        pending::block(Error::NotInitialized, |callback| self.send_fence(procs, info, Way::Blocked, callback))
+        self.block(|callback| self.send_fence(procs, info, Way::Blocked, callback))
     }
 
     /// Waits at the word of release for all of the job to come, or the given time; none when that cannot be. `send` is
@@ -212,7 +212,7 @@ impl Inner {
 
     #[cold]
     pub(super) fn wait_for_news(self: &Arc<Self>, until: Option<Instant>) -> Result<(), Error> {
-        pending::block(Error::NotInitialized, |callback| {
+        self.block(|callback| {
             self.map_news_until(until, Way::Blocked, move || callback(Ok(())));
             Ok(())
         })

@@ -17,7 +17,6 @@ use crate::sys::cell::Epoch;
 use crate::trace;
 
 use super::answer::{Answer, Waiter};
-use super::call::wait;
 use super::clock::{end_of, given_up};
 use super::{Client, Directives, Error, Inner, Question};
 
@@ -157,7 +156,8 @@ impl Client {
         let nspace = Nspace::new(question.nspace()).map_err(|_| Status::ERR_BAD_PARAM)?;
         let key = Key::new(question.key()).map_err(|_| Status::ERR_BAD_PARAM)?;
         let (proc, directives) = (Proc::new(nspace, question.rank()), question.directives().clone());
-        wait(self, "PMIx_Get", |callback| self.inner.get_pending(proc, Some(key), directives, Way::Blocked, callback))
+        self.inner.may_wait("PMIx_Get")?;
+        self.inner.block(|callback| self.inner.get_pending(proc, Some(key), directives, Way::Blocked, callback))
     }
 
     /// A [`Guard`] on the own job's shared memory: what is looked up through it is not copied. Values that this process

@@ -97,6 +97,11 @@ impl Incoming {
         }
     }
 
+    /// Returns whether bytes have been received that were not taken yet.
+    pub(super) fn has_bytes(&self) -> bool {
+        self.filled > 0
+    }
+
     /// Receives once; false when nothing has come.
     fn fill(&mut self, wanted: usize) -> Result<bool, End> {
         if self.bytes.len() < wanted && self.bytes.len() - self.filled < CHUNK {

@@ -25,6 +25,7 @@
 
 mod answer;
 pub(crate) mod call;
+mod caller;
 mod clock;
 mod connection;
 mod debug;
@@ -34,6 +35,7 @@ mod facts;
 mod fence;
 mod fork;
 pub(crate) mod forward;
+mod gate;
 pub(crate) mod get;
 mod group;
 mod incoming;

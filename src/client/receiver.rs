@@ -27,15 +27,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use crate::control::frame::{self, Kind, MAX_BODY};
 use crate::message::Request;
 use crate::sys::signals;
 use crate::trace;
 
 use super::Inner;
-use super::answer::{Answer, Waiter};
-use super::incoming::{End, Frame};
-use super::received::Received;
+use super::answer::Waiter;
+use super::received::{Received, Step};
 
 /// Time that a handler takes, at most, before another thread reads. An alarm before the next tick of the kernel's clock
 /// (4 ms, mostly) costs more than most handlers, and one is to do for many of them.
@@ -127,6 +125,9 @@ impl Inner {
     /// no thread to give, answers wait for the handler.
     fn read_after(self: &Arc<Self>, time: Duration) {
         let mut received = self.link.received();
+        if received.is_with_caller() {
+            return;
+        }
         let Received { incoming: Some(incoming), receiver, .. } = &mut *received else { return };
         if receiver.is_none() {
             let started = Receiver::start(self, incoming.socket.clone());
@@ -142,7 +143,7 @@ impl Inner {
         let now = self.link.handler();
         let is_same = now.is_some() && of.is_none_or(|number| now == Some(number));
         *of = now;
-        let Some(incoming) = received.aside().filter(|_| is_same) else {
+        if !is_same || received.is_with_caller() || received.aside().is_none() {
             if let Some(receiver) = &mut received.receiver {
                 receiver.stage = Stage::Asleep;
                 // Another handler has a while of its own.
@@ -151,54 +152,9 @@ impl Inner {
                 }
             }
             return Step::Over;
-        };
-        let handed = match incoming.next(MAX_BODY) {
-            Ok(None) => return Step::Dry,
-            Ok(Some(frame)) => self.hand_out(frame, &mut received),
-            Err(end) => Err(end),
-        };
-        match handed {
-            Ok(answered) => {
-                // It may send a request.
-                drop(received);
-                answered.into_iter().for_each(|(waiter, answer)| waiter(Ok(answer)));
-            }
-            Err(end) => {
-                received.end(end);
-                drop(received);
-                self.link.lose_lookups();
-            }
         }
-        Step::Again
+        self.take_in(received)
     }
-
-    /// Gives a message to whom it is for. Returns the one who blocks for it, with the answer.
-    fn hand_out(&self, frame: Frame, received: &mut Received) -> Result<Option<(Waiter, Answer)>, End> {
-        let (link, number) = (&self.link, frame.header.number);
-        if !matches!(frame.header.kind, Kind::Reply) {
-            received.add(frame);
-        } else if number == 0 {
-            // The fence behind it tells its caller.
-            self.posts.committed(frame::decode(Kind::Reply, &frame.body)?);
-        } else if link.is_looked_up(number) {
-            // A reply that cannot be read is the end for everybody.
-            let reply = frame::decode(Kind::Reply, &frame.body)?;
-            let waiter = link.lookup(number);
-            return Ok(waiter.map(|waiter| (waiter, Answer { reply, descriptors: frame.descriptors })));
-        } else if !link.answers_meeting(number, &frame.body)? {
-            received.add(frame);
-        }
-        Ok(None)
-    }
-}
-
-/// Next step of the thread.
-enum Step {
-    Again,
-    /// Nothing has come.
-    Dry,
-    /// The handler is over, or nothing more is to be read.
-    Over,
 }
 
 /// Sleeps until the alarm rings, then reads until the handler is over.

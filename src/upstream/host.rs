@@ -212,11 +212,12 @@ impl Host for StockHost {
     fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {
         let key = info.iter().find(|item| item.key == keys::REQUIRED_KEY).and_then(|item| item.value.as_bytes());
         let key = key.and_then(|key| Key::new(key).ok());
-        let at_once: Vec<Info> = info.iter().filter(|item| item.key == keys::IMMEDIATE).cloned().collect();
+        let is_told = |item: &&Info| item.key == keys::IMMEDIATE || item.key == keys::TIMEOUT;
+        let told: Vec<Info> = info.iter().filter(is_told).cloned().collect();
         let (server, asked, modex) = (self.server(), proc.clone(), self.modex.clone());
         let fetch = move || match (asked.rank, key) {
-            (rank, key) if rank.is_process() => modex.fetch(&asked, key.as_ref(), &at_once, done),
-            (Rank::UNDEF, Some(key)) => modex.find(&asked, &key, &at_once, done),
+            (rank, key) if rank.is_process() => modex.fetch(&asked, key.as_ref(), &told, done),
+            (Rank::UNDEF, Some(key)) => modex.find(&asked, &key, &told, done),
             // The job itself was asked for: it is registered, or nobody knows it.
             _ => done.complete(Ok(Vec::new())),
         };

@@ -391,14 +391,17 @@ impl Host for NodeHost {
         self.world.published.unpublish(proc, keys, info).map(|()| Answer::Done)
     }
 
-    fn direct_modex(&self, proc: &Proc, _: &[Info], done: Completion<Vec<u8>>) -> Accepted {
+    fn direct_modex(&self, proc: &Proc, info: &[Info], done: Completion<Vec<u8>>) -> Accepted {
         self.world.say(format!("direct modex {proc}"));
+        if let (Some(key), Some(_)) = (info.find(keys::REQUIRED_KEY), info.time_limit()) {
+            self.world.say(format!("awaits {} of {proc}", key.value.as_str().unwrap()));
+        }
         if self.world.lacks.direct_modex {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let node = self.world.nodes_of(std::slice::from_ref(proc))[0];
         let Some(server) = lock(&self.world.servers).get(node).cloned() else { return Err(Status::ERR_UNREACH) };
-        server.dmodex_request(proc, &[]).then(|blob| done.complete(blob.map(Vec::from)))?;
+        server.dmodex_request(proc, info).then(|blob| done.complete(blob.map(Vec::from)))?;
         Ok(Answer::Later)
     }
 }

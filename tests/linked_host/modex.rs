@@ -131,6 +131,30 @@ fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once() {
 }
 
 #[test]
+fn who_says_how_long_waits_for_a_key_of_another_node_whatever_its_process_has_posted() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 1]);
+    let mut peers = job.peers();
+    let (last, others) = peers.split_last_mut().unwrap();
+    let target = job.proc(2);
+    last.commit(Scope::GLOBAL, "first", 1u32);
+    for seconds in [3600, 0] {
+        let (name, limit) = (format!("after {seconds}"), [Info::new(keys::TIMEOUT, seconds)]);
+        let waits: Vec<_> = others.iter_mut().map(|peer| peer.start_get(&target, &name, &limit)).collect();
+        // The host has brought what there is, and is asked once more.
+        cluster.world.wait_for(&format!("awaits {name} of {target}"));
+        last.commit(Scope::GLOBAL, "between", 2u32);
+        assert!(!others[0].has_answer(waits[0]));
+        last.commit(Scope::REMOTE, &name, 3u32);
+        for (peer, waits) in others.iter_mut().zip(waits) {
+            assert_eq!(peer.got(waits), Ok(Value::Uint32(3)));
+        }
+    }
+    assert_eq!(others[0].get(&target, "never", &[Info::new(keys::TIMEOUT, 1)]), Err(Status::ERR_TIMEOUT));
+    assert_eq!(others[0].get(&target, "never", &[]), NOT_FOUND);
+}
+
+#[test]
 fn a_key_that_no_rank_is_named_for_is_found_on_other_nodes() {
     for nodes in [2, 4] {
         let cluster = Cluster::with(nodes, Lacks::default(), |config| ServerConfig { get_patience: EVER, ..config });

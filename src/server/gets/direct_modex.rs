@@ -5,12 +5,15 @@
 //! those that come later it is read again: the process may have posted more. So it is for those whose copies nobody can
 //! be charged for. Where the job has room for none, while others of its copies are held, requests wait for the end of
 //! those.
+//!
+//! A request that names a key and a time to wait for it is parked until the process has posted that key. So many requests
+//! about a process are parked at most; others are answered with what there is.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::account::{Charge, Kind};
-use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status};
+use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, keys};
 use crate::server::collective::exchange::{self, posted_blob};
 use crate::server::ctx::slices::Slice;
 use crate::server::ctx::ticket::Ticket;
@@ -24,9 +27,14 @@ use crate::trace;
 /// Bytes of a process's records from which on a thread reads them; fewer in tests, so that simulated requests come to it.
 const LARGE: u64 = if cfg!(test) { 256 } else { 64 << 10 };
 
+/// Most requests about one process that are parked.
+const MOST_PARKED: usize = 256;
+
 /// A request that waits until the process has posted.
 struct Wait {
     proc: Proc,
+    /// Key that it is parked for.
+    parked: Option<Key>,
     done: Done<Blob>,
     deadline: Option<TimerId>,
 }
@@ -53,6 +61,8 @@ struct Departure {
 pub struct DirectModex {
     waiting: BTreeMap<u64, Wait>,
     by_proc: BTreeMap<Proc, BTreeSet<u64>>,
+    /// Requests that are parked, by process and key.
+    parked: BTreeMap<Proc, BTreeMap<Key, BTreeSet<u64>>>,
     /// Data of processes that is read by threads.
     departing: BTreeMap<u64, Departure>,
     /// Number of copies of much data of each job that the host holds.
@@ -78,9 +88,49 @@ impl DirectModex {
         };
         self.last += 1;
         let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::DirectModex(self.last)));
-        self.by_proc.entry(proc.clone()).or_default().insert(self.last);
-        self.waiting.insert(self.last, Wait { proc: proc.clone(), done, deadline });
+        let parked = awaited_key(info).filter(|key| self.may_park(jobs, &proc, key));
+        match &parked {
+            Some(key) => {
+                self.parked.entry(proc.clone()).or_default().entry(key.clone()).or_default().insert(self.last)
+            }
+            None => self.by_proc.entry(proc.clone()).or_default().insert(self.last),
+        };
+        self.waiting.insert(self.last, Wait { proc: proc.clone(), parked, done, deadline });
         self.look(cx, jobs, &proc);
+    }
+
+    /// Returns whether a request waits for a key that the process may still post.
+    fn may_park(&self, jobs: &Jobs, proc: &Proc, key: &Key) -> bool {
+        let is_there = jobs.store(&proc.nspace).is_some_and(|store| store.has_outbound(proc.rank, key));
+        let parked: usize = self.parked.get(proc).into_iter().flat_map(BTreeMap::values).map(BTreeSet::len).sum();
+        !is_there && !jobs.is_remote(proc) && !jobs.is_done(proc) && parked < MOST_PARKED
+    }
+
+    /// A process has posted these keys: who waits for one of them is answered with the next look.
+    pub fn posted(&mut self, proc: &Proc, keys: &[Key]) {
+        let Some(by_key) = self.parked.get_mut(proc) else { return };
+        let numbers: Vec<u64> = keys.iter().filter_map(|key| by_key.remove(key)).flatten().collect();
+        if by_key.is_empty() {
+            self.parked.remove(proc);
+        }
+        self.unpark(proc, numbers);
+    }
+
+    /// Requests about a process wait for no key any more.
+    fn unpark_all(&mut self, proc: &Proc) {
+        let by_key = self.parked.remove(proc).unwrap_or_default();
+        self.unpark(proc, by_key.into_values().flatten().collect());
+    }
+
+    fn unpark(&mut self, proc: &Proc, numbers: Vec<u64>) {
+        if !numbers.is_empty() {
+            self.by_proc.entry(proc.clone()).or_default().extend(&numbers);
+        }
+        for number in numbers {
+            if let Some(wait) = self.waiting.get_mut(&number) {
+                wait.parked = None;
+            }
+        }
     }
 
     /// Answers about a process as far as that can be done now.
@@ -214,10 +264,24 @@ impl DirectModex {
     }
 
     fn end_one(&mut self, cx: &mut Ctx, number: u64, answer: Result<Blob, Status>) {
-        let Some(wait) = self.waiting.remove(&number) else { return };
-        super::forget(&mut self.by_proc, &wait.proc, number);
+        let Some(wait) = self.take(number) else { return };
         cx.timers.cancel(wait.deadline);
         cx.finish(wait.done, answer);
+    }
+
+    fn take(&mut self, number: u64) -> Option<Wait> {
+        let wait = self.waiting.remove(&number)?;
+        match &wait.parked {
+            Some(key) => {
+                let by_key = self.parked.get_mut(&wait.proc)?;
+                super::forget(by_key, key, number);
+                if by_key.is_empty() {
+                    self.parked.remove(&wait.proc);
+                }
+            }
+            None => super::forget(&mut self.by_proc, &wait.proc, number),
+        }
+        Some(wait)
     }
 
     /// Answers about the processes of a namespace that has new information.
@@ -226,8 +290,7 @@ impl DirectModex {
     }
 
     fn procs_of(&self, nspace: &Nspace) -> Vec<Proc> {
-        let of_job = self.by_proc.range(Proc::new(nspace.clone(), Rank(0))..).map(|(proc, _)| proc);
-        of_job.take_while(|proc| proc.nspace == *nspace).cloned().collect()
+        procs_of(&self.by_proc, nspace).map(|(proc, _)| proc.clone()).collect()
     }
 
     /// Gives all requests for a process an answer.
@@ -241,18 +304,29 @@ impl DirectModex {
         }
     }
 
+    /// The process posts nothing any more.
+    pub fn process_gone(&mut self, cx: &mut Ctx, proc: &Proc) {
+        self.unpark_all(proc);
+        self.end(cx, &Err(Status::ERR_NOT_FOUND), proc);
+    }
+
     /// Gives all requests for processes of a namespace an answer.
     pub fn end_job(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>, nspace: &Nspace) {
+        let parked: Vec<_> = procs_of(&self.parked, nspace).map(|(proc, _)| proc.clone()).collect();
+        parked.iter().for_each(|proc| self.unpark_all(proc));
         self.procs_of(nspace).iter().for_each(|proc| self.end(cx, answer, proc));
     }
 
     /// Returns the number of requests that wait.
     pub fn open(&self) -> usize {
-        self.waiting.len() + self.by_proc.len() + self.departing.len() + self.held.len() + self.short.len()
+        self.waiting.len() + self.by_proc.len() + self.parked.len() + self.departing.len() + self.held.len() + self.short.len()
     }
 
     /// Gives every request an answer.
     pub fn end_everything(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>) {
+        while let Some(proc) = self.parked.keys().next().cloned() {
+            self.unpark_all(&proc);
+        }
         while let Some(proc) = self.by_proc.keys().next().cloned() {
             self.end(cx, answer, &proc);
         }
@@ -260,12 +334,24 @@ impl DirectModex {
 
     /// The time limit of a request has run out.
     pub fn expired(&mut self, cx: &mut Ctx, number: u64) {
-        if let Some(wait) = self.waiting.remove(&number) {
+        if let Some(wait) = self.take(number) {
             trace!("another node has waited in vain for {} to post", wait.proc);
-            super::forget(&mut self.by_proc, &wait.proc, number);
             cx.finish(wait.done, Err(Status::ERR_TIMEOUT));
         }
     }
+}
+
+/// The part of an index that is about processes of a namespace.
+fn procs_of<'a, T>(index: &'a BTreeMap<Proc, T>, nspace: &'a Nspace) -> impl Iterator<Item = (&'a Proc, &'a T)> {
+    let from = index.range(Proc::new(nspace.clone(), Rank(0))..);
+    from.take_while(move |(proc, _)| proc.nspace == *nspace)
+}
+
+/// Returns the key that another node waits for: it says which, and how long.
+fn awaited_key(info: &[Info]) -> Option<Key> {
+    info.time_limit()?;
+    let key = info.find(keys::REQUIRED_KEY)?.value.as_bytes()?;
+    Key::new(key).ok()
 }
 
 /// Charges the job of a process, where it has an account.

@@ -38,6 +38,17 @@ use sweeps::{Act, Sweeps};
 /// Most processes of a job of which those on other nodes are asked for a key that no rank is named for.
 const MOST_ASKED: u32 = 1024;
 
+/// Time at which the host is to bring what another node's process has posted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Until {
+    /// Now, be it nothing.
+    Now,
+    /// As soon as the process has posted anything.
+    Posted,
+    /// As soon as it has posted this key, or when so many seconds are over; 0 for never.
+    Key(Key, i32),
+}
+
 /// A question that waits.
 struct Wait {
     question: Question,
@@ -57,9 +68,8 @@ pub struct Gets {
     by_proc: ByProc,
     by_peer: BTreeMap<PeerId, BTreeSet<u64>>,
     sweeps: Sweeps,
-    /// Processes that the host is asked about, for what there is or for what will come; each by the number of the
-    /// request.
-    fetching: HashMap<(Proc, bool), u64>,
+    /// Processes that the host is asked about; the number of each request.
+    fetching: HashMap<(Proc, Until), u64>,
     /// Number of the last question or request.
     last: u64,
     pub direct_modex: DirectModex,
@@ -122,16 +132,17 @@ impl Gets {
         };
         self.last += 1;
         let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::Get(self.last)));
-        let (proc, key, at_once) = (question.proc.clone(), question.key.clone(), question.is_at_once());
+        let (proc, key, hints) = (question.proc.clone(), question.key.clone(), question.directives.rest.clone());
+        let until = if question.is_at_once() { Until::Now } else { Until::Posted };
         self.add(cx, self.last, Wait { question, deadline });
         if unnamed {
             let number = self.last;
-            ask_host(cx, proc, key, at_once, move |result| Ticket::Unnamed(number, result));
+            ask_host(cx, proc, key, &until, hints, move |result| Ticket::Unnamed(number, result));
         } else if remote {
-            self.fetch(cx, proc, key, at_once);
+            self.fetch(cx, proc, key, until, hints);
         } else if proc.rank == Rank::UNDEF {
             let others = jobs.elsewhere(&proc.nspace, MOST_ASKED);
-            others.into_iter().for_each(|other| self.fetch(cx, other, key.clone(), at_once));
+            others.into_iter().for_each(|other| self.fetch(cx, other, key.clone(), until.clone(), hints.clone()));
         }
     }
 
@@ -183,15 +194,15 @@ impl Gets {
     }
 
     /// Asks the host for all that another node's process has posted, unless it is asked already.
-    fn fetch(&mut self, cx: &mut Ctx, proc: Proc, key: Option<Key>, at_once: bool) {
-        let which = (proc.clone(), at_once);
+    fn fetch(&mut self, cx: &mut Ctx, proc: Proc, key: Option<Key>, until: Until, hints: Vec<Info>) {
+        let which = (proc.clone(), until.clone());
         if self.fetching.contains_key(&which) {
             return;
         }
         self.last += 1;
         let number = self.last;
         self.fetching.insert(which, number);
-        ask_host(cx, proc.clone(), key, at_once, move |result| Ticket::DirectModex(proc, number, result));
+        ask_host(cx, proc.clone(), key, &until, hints, move |result| Ticket::DirectModex(proc, number, result));
     }
 
     /// The host has found what a look-up without a rank asks for, or not.
@@ -208,21 +219,20 @@ impl Gets {
     /// The host has brought all that another node's process has posted, which is taken in, or not. A key that is not there now is not
     /// among it.
     pub fn fetched(&mut self, cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc, number: u64, result: Result<Said, Status>) {
-        let which = [false, true].map(|at_once| (proc.clone(), at_once));
-        let Some(which) = which.into_iter().find(|which| self.fetching.get(which) == Some(&number)) else {
+        let asked = self.fetching.iter().find(|((of, _), asked)| of == proc && **asked == number);
+        let Some((which, _)) = asked.map(|(which, number)| (which.clone(), *number)) else {
             return trace!("the host brings what {proc} has posted when nobody waits for it, or its job is over");
         };
         self.fetching.remove(&which);
-        let (_, at_once) = which;
-        let status = match result {
-            Ok(said) => said.check().err().unwrap_or(Status::ERR_NOT_FOUND),
-            Err(Status::ERR_NOT_SUPPORTED) => Status::ERR_NOT_FOUND,
+        let failed = match result {
+            Ok(said) => said.check().err(),
+            Err(Status::ERR_NOT_SUPPORTED) => Some(Status::ERR_NOT_FOUND),
             Err(status) => {
                 trace!("the host cannot fetch what {proc} has posted: {status}");
-                status
+                Some(status)
             }
         };
-        self.sweeps.of_proc(proc.clone(), self.last, Act::Fetched { status, at_once });
+        self.sweeps.of_proc(proc.clone(), self.last, Act::Fetched { failed, until: which.1 });
         self.sweeps.of_proc(any_of(proc), self.last, Act::Look);
         self.sweep(cx, jobs);
     }
@@ -238,6 +248,7 @@ impl Gets {
             }
         }
         self.sweep(cx, jobs);
+        self.direct_modex.posted(proc, keys);
         self.direct_modex.look(cx, jobs, proc);
     }
 
@@ -277,7 +288,7 @@ impl Gets {
     pub fn process_gone(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
         self.sweeps.of_proc(proc.clone(), self.last, Act::End(Status::ERR_NOT_FOUND));
         self.sweep(cx, jobs);
-        self.direct_modex.end(cx, &Err(Status::ERR_NOT_FOUND), proc);
+        self.direct_modex.process_gone(cx, proc);
     }
 
     /// A peer that may have asked is gone.
@@ -295,9 +306,7 @@ impl Gets {
         let Some(Question { proc, .. }) = self.take(cx, number) else { return };
         // The host may never answer what it was asked for peers that are gone: it is asked anew for the next one.
         if !self.by_proc.contains_key(&proc) {
-            for at_once in [false, true] {
-                self.fetching.remove(&(proc.clone(), at_once));
-            }
+            self.fetching.retain(|(of, _), _| *of != proc);
         }
     }
 
@@ -329,12 +338,17 @@ fn ask_host(
     cx: &mut Ctx,
     proc: Proc,
     key: Option<Key>,
-    at_once: bool,
+    until: &Until,
+    hints: Vec<Info>,
     ticket: impl FnOnce(Result<Vec<u8>, Status>) -> Ticket + Send + 'static,
 ) {
     let required = key.map(|key| Info::new(keys::REQUIRED_KEY, Value::string(key.as_bytes())));
-    let at_once = at_once.then(|| Info::new(keys::IMMEDIATE, true));
-    let info: Vec<Info> = required.into_iter().chain(at_once).collect();
+    let until = match until {
+        Until::Now => Some(Info::new(keys::IMMEDIATE, true)),
+        Until::Posted => None,
+        Until::Key(_, seconds) => Some(Info::new(keys::TIMEOUT, *seconds)),
+    };
+    let info: Vec<Info> = required.into_iter().chain(until).chain(hints).collect();
     cx.ask_host(|host, done| host.direct_modex(&proc, &info, done), Vec::new(), ticket);
 }
 

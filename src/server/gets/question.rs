@@ -110,6 +110,13 @@ impl Question {
         self.directives.immediate || self.key.as_ref().is_some_and(Key::is_reserved)
     }
 
+    /// Returns the key that is waited for whatever else its process has posted, and for how many seconds: the asker has
+    /// said so.
+    pub fn awaits_key(&self) -> Option<(Key, i32)> {
+        let seconds = self.directives.timeout.filter(|_| !self.is_at_once())?;
+        Some((self.key.clone()?, seconds))
+    }
+
     /// Returns whether somebody may still post the answer.
     pub fn may_come(&self, jobs: &Jobs) -> bool {
         let Question { proc, key, directives, .. } = self;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::question::Found;
-use super::{ByProc, Gets};
+use super::{ByProc, Gets, Until};
 use crate::data::{Key, Nspace, Proc, Rank, Status};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::slices::Slice;
@@ -64,8 +64,8 @@ pub enum Act {
     Look,
     /// It is looked at again, and ends where this process has posted its key for other nodes alone or in vain.
     Posted(Proc),
-    /// It is looked at again, and ends with this status; only where it asks for what there is, if that was fetched.
-    Fetched { status: Status, at_once: bool },
+    /// It is looked at again, and ends, where nothing else is fetched for it.
+    Fetched { failed: Option<Status>, until: Until },
     /// It ends with this status.
     End(Status),
 }
@@ -207,7 +207,21 @@ impl Gets {
             Act::Posted(_) => {
                 question.failure(jobs).or_else(|| question.is_hidden(jobs).then_some(Status::ERR_NOT_FOUND))
             }
-            Act::Fetched { status, at_once } => (!at_once || question.is_at_once()).then_some(*status),
+            Act::Fetched { failed: None, until: Until::Posted } if question.awaits_key().is_some() => {
+                let (proc, hints) = (question.proc.clone(), question.directives.rest.clone());
+                if let Some((key, seconds)) = question.awaits_key() {
+                    self.fetch(cx, proc, Some(key.clone()), Until::Key(key, seconds), hints);
+                }
+                None
+            }
+            Act::Fetched { failed, until } => {
+                let is_meant = match until {
+                    Until::Now => question.is_at_once(),
+                    Until::Posted => true,
+                    Until::Key(key, seconds) => question.awaits_key().is_some_and(|of| of == (key.clone(), *seconds)),
+                };
+                is_meant.then_some(failed.unwrap_or(Status::ERR_NOT_FOUND))
+            }
             Act::End(status) => Some(*status),
         };
         if let Some(status) = end {

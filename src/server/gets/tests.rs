@@ -234,6 +234,100 @@ fn the_host_is_asked_once_for_all_who_wait_and_anew_after_they_have_gone() {
 }
 
 #[test]
+fn a_key_of_another_node_is_waited_for_as_long_as_the_asker_says() {
+    let (sender, asked) = mpsc::channel();
+    let (mut test, mut jobs, mut gets) = bench(ChannelHost(sender));
+    let peer = test.connect(&proc("job", 0));
+    let nothing = Reply::Done(Status::ERR_NOT_FOUND);
+    let brought = |test: &mut TestCtx, jobs: &mut Jobs, gets: &mut Gets, done: Completion<Vec<u8>>, result| {
+        done.complete(result);
+        let Some(Ticket::DirectModex(of, number, result)) = test.ticket() else { panic!("an answer") };
+        gets.fetched(&mut test.cx, jobs, &of, number, result.map(|_| Said::default()));
+    };
+    for (seconds, failed) in [(None, None), (Some(5), None), (Some(0), None), (Some(5), Some(Status::ERR_UNREACH))] {
+        let caller = test.request(peer);
+        let info: Vec<Info> = seconds.map(|seconds: i32| Info::new(keys::TIMEOUT, seconds)).into_iter().collect();
+        gets.get(&mut test.cx, &jobs, caller, proc("job", 3), Some(key("k")), &info);
+        let (_, done) = asked.try_recv().unwrap();
+        let Some(_) = seconds else {
+            brought(&mut test, &mut jobs, &mut gets, done, Ok(Vec::new()));
+            assert_eq!(test.replies(), [(caller, nothing.clone())]);
+            continue;
+        };
+        brought(&mut test, &mut jobs, &mut gets, done, failed.map_or(Ok(Vec::new()), Err));
+        if let Some(status) = failed {
+            assert_eq!(test.replies(), [(caller, Reply::Done(status))]);
+            continue;
+        }
+        // It has posted others: the host is asked for what there is once the key is there, and once only.
+        let (_, done) = asked.try_recv().expect("the host is asked for the key");
+        assert_eq!(test.replies(), []);
+        brought(&mut test, &mut jobs, &mut gets, done, Ok(Vec::new()));
+        assert_eq!(test.replies(), [(caller, nothing.clone())]);
+        assert!(asked.try_recv().is_err());
+        assert_eq!(gets.open(), 0);
+    }
+}
+
+/// Has threads read what is much for other nodes, and who has asked be answered.
+fn settle(test: &mut TestCtx, gets: &mut Gets, jobs: &mut Jobs) {
+    while let Some(Slice::Departure(number)) = test.cx.slices.pop_front() {
+        gets.direct_modex.slice(&mut test.cx, jobs, number);
+        test.run_offloaded();
+        while let Some(ticket) = test.ticket() {
+            if let Ticket::Departed(number) = ticket {
+                gets.direct_modex.departed(&mut test.cx, jobs, number);
+            }
+        }
+    }
+    test.call_back();
+}
+
+#[test]
+fn another_node_that_names_a_key_and_a_time_waits_for_that_key() {
+    let (mut test, mut jobs, mut gets) = bench(NoHost);
+    let (sender, answers) = mpsc::channel();
+    let waits = |seconds: i32| [Info::new(keys::REQUIRED_KEY, "k"), Info::new(keys::TIMEOUT, seconds)];
+    let request = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, name: &'static str, info: &[Info]| {
+        let sender = sender.clone();
+        let done = Box::new(move |blob: Result<Blob, Status>| sender.send((name, blob.map(drop))).unwrap());
+        gets.direct_modex.request(&mut test.cx, jobs, proc("job", 1), info, done);
+        test.call_back();
+    };
+    let post = |test: &mut TestCtx, gets: &mut Gets, jobs: &mut Jobs, name: &str| {
+        let entry = Posted { scope: Scope::REMOTE, key: key(name), value: Value::from(1u32) };
+        jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
+        gets.posted(&mut test.cx, jobs, &proc("job", 1), &[key(name)]);
+        settle(test, gets, jobs);
+    };
+    post(&mut test, &mut gets, &mut jobs, "first");
+    request(&mut test, &mut gets, &jobs, "plain", &waits(5)[..1]);
+    assert_eq!(answers.try_recv(), Ok(("plain", Ok(()))));
+    request(&mut test, &mut gets, &jobs, "short", &waits(1));
+    request(&mut test, &mut gets, &jobs, "long", &waits(0));
+    post(&mut test, &mut gets, &mut jobs, "second");
+    assert!(answers.try_recv().is_err());
+    for deadline in test.advance(Duration::from_secs(2)) {
+        let Deadline::DirectModex(number) = deadline else { panic!("{deadline:?}") };
+        gets.direct_modex.expired(&mut test.cx, number);
+    }
+    test.call_back();
+    assert_eq!(answers.try_recv(), Ok(("short", Err(Status::ERR_TIMEOUT))));
+    post(&mut test, &mut gets, &mut jobs, "k");
+    assert_eq!(answers.try_recv(), Ok(("long", Ok(()))));
+    request(&mut test, &mut gets, &jobs, "there", &waits(0));
+    settle(&mut test, &mut gets, &mut jobs);
+    assert_eq!(answers.try_recv(), Ok(("there", Ok(()))));
+    // Whoever waits for what will not come learns of it.
+    let absent = [Info::new(keys::REQUIRED_KEY, "absent"), Info::new(keys::TIMEOUT, 0)];
+    request(&mut test, &mut gets, &jobs, "gone", &absent);
+    gets.process_gone(&mut test.cx, &jobs, &proc("job", 1));
+    test.call_back();
+    assert_eq!(answers.try_recv(), Ok(("gone", Err(Status::ERR_NOT_FOUND))));
+    assert_eq!(gets.open(), 0);
+}
+
+#[test]
 fn a_key_without_a_rank_is_found_by_a_host_that_keeps_what_others_post() {
     let (sender, asked) = mpsc::channel();
     let (mut test, mut jobs, mut gets) = bench(ChannelHost(sender));

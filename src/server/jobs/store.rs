@@ -276,6 +276,12 @@ impl JobStore {
         self.is_local(rank) && self.writer.is_outbound(rank, key).is_ok_and(|outbound| outbound)
     }
 
+    /// Returns whether a rank of this node has posted a key that other nodes may see.
+    pub fn has_outbound(&self, rank: Rank, key: &Key) -> bool {
+        let question = Question::new(rank, key);
+        self.is_for_others(rank, key) || self.is_local(rank) && self.writer.reader().get(&question).is_ok()
+    }
+
     /// Looks a key up as `asker` would in its own mappings.
     pub fn get(&self, asker: Rank, rank: Rank, key: &Key, directives: &Directives) -> Result<Value, Miss> {
         let question = Question::new(rank, key).with(directives).asked_by(asker);

@@ -181,8 +181,15 @@ impl Collectives {
             cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
             return None;
         }
-        let charge = if known.is_none() { charge(cx, caller, info) } else { Ok(None) };
-        let Ok(charge) = charge else {
+        let tracker = known.and_then(|at| self.gathering.get(signature)?.trackers.get(at));
+        // What a member says to a group is its room's.
+        let is_of_group = matches!(signature.operation(), Operation::Construct(_) | Operation::Destruct(_));
+        let new = match tracker {
+            None => info.to_vec(),
+            Some(tracker) if tracker.failed.is_some() || is_of_group => Vec::new(),
+            Some(tracker) => tracker.lacks(info),
+        };
+        let Ok(charge) = charge(cx, caller, &new) else {
             cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
             return None;
         };
@@ -192,8 +199,8 @@ impl Collectives {
         };
         if known.is_none() {
             self.last += 1;
-            let tracker = Tracker::new((TrackerId(self.last), cx.now()), signature.clone(), jobs, info, group);
-            let tracker = Tracker { charge, begun_by: Some(proc.clone()), ..tracker };
+            let tracker = Tracker::new((TrackerId(self.last), cx.now()), signature.clone(), jobs, &[], group);
+            let tracker = Tracker { begun_by: Some(proc.clone()), ..tracker };
             self.index.add(&tracker);
             queue.trackers.push_back(tracker);
         }
@@ -201,6 +208,8 @@ impl Collectives {
         let at = known.unwrap_or(queue.len() - 1);
         let tracker = &mut queue[at];
         let failed = tracker.failed;
+        tracker.info.extend(new);
+        tracker.charges.extend(charge);
         tracker.changed = true;
         tracker.excused.remove(proc);
         if let Some(entry) = cx.peers.get_mut(&caller.peer).filter(|_| waiter.seen.is_some() && !fences) {

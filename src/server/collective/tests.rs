@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 
 use super::*;
-use crate::data::Rank;
+use crate::data::{Rank, Value};
 use crate::server::NoHost;
 use crate::server::ctx::slices::Slice;
 use crate::server::ctx::testing::{self, TestCtx, proc};
@@ -174,6 +174,32 @@ fn attributes_are_charged_until_the_fence_is_over_for_the_host() {
         "others may come late"
     );
     assert_eq!(account.used(), 0);
+}
+
+#[test]
+fn the_host_is_given_what_any_participant_has_said_whoever_came_first() {
+    let hint = |name: &str, value: u32| Info::new(name, value);
+    let said = [
+        vec![hint("one", 1)],
+        vec![hint("two", 2).required(), Info::new(keys::COLLECT_DATA, true)],
+        vec![hint("two", 3), hint("one", 1), Info::new(keys::COLLECT_DATA, false)],
+    ];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let mut server = Server::new(4);
+        for rank in order {
+            server.arrive_with(rank, None, OnLoss::Fail, &said[rank as usize]);
+        }
+        let id = server.complete();
+        let tracker = server.collectives.completed(id).unwrap();
+        let mut given = tracker.info_for_host();
+        given.sort_by(|a, b| a.key.cmp(&b.key));
+        let keys: Vec<String> = given.iter().map(|info| info.key.to_string()).collect();
+        assert_eq!(keys, ["one", keys::COLLECT_DATA, "two"]);
+        assert_eq!(given[1].value, Value::Bool(true));
+        // Of one key the first word counts.
+        let first = order.into_iter().find(|rank| *rank > 0).unwrap();
+        assert_eq!(given[2].value, Value::Uint32(first + 1));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::arrived::Arrived;
 use super::exchange::{self, Sent};
 use super::signature::{LocalCount, Operation, Signature};
 use crate::account::Charge;
-use crate::data::{Info, Nspace, Proc, Status, keys};
+use crate::data::{Info, Key, Nspace, Proc, Status, Value, keys};
 use crate::message::door::PeerId;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::TrackerId;
@@ -50,9 +50,10 @@ pub struct Tracker {
     /// True if the host need not hear of the failure, or has.
     pub host_knows: bool,
     pub collect: bool,
+    /// Attributes of all participants, of each key that of the first who gave it.
     pub info: Vec<Info>,
-    /// Charge for `info` to the first participant.
-    pub charge: Option<Charge>,
+    /// Charges for `info` to those participants.
+    pub charges: Vec<Charge>,
     pub limit: Option<TimerId>,
     /// True if its time limit has passed, and the others on other nodes have a little more time.
     pub is_late: bool,
@@ -127,7 +128,7 @@ impl Tracker {
             host_knows: false,
             collect: false,
             info: info.to_vec(),
-            charge: None,
+            charges: Vec::new(),
             limit: None,
             is_late: false,
             group,
@@ -146,7 +147,7 @@ impl Tracker {
     /// Gives back what nobody needs of a tracker that has failed, once the host knows: latecomers get the status alone.
     pub fn forget_attributes(&mut self) {
         self.info = Vec::new();
-        self.charge = None;
+        self.charges = Vec::new();
     }
 
     /// Charges the jobs of those who wait for its part of so many bytes, which is read and encoded; little is free.
@@ -167,7 +168,25 @@ impl Tracker {
         let ours = [keys::TIMEOUT, keys::GROUP_INFO];
         let of_group = *self.signature.operation() == Operation::Fence && self.group.is_some();
         let is_ours = |info: &Info| ours.iter().any(|key| info.key == *key) || info.key == keys::GROUP_ID && !of_group;
-        self.info.iter().filter(|info| !is_ours(info)).cloned().collect()
+        let mut info: Vec<Info> = self.info.iter().filter(|info| !is_ours(info)).cloned().collect();
+        if self.collect {
+            // One participant who wants it is enough.
+            match info.iter_mut().find(|info| info.key == keys::COLLECT_DATA) {
+                Some(collect) => collect.value = Value::Bool(true),
+                None => info.push(Info::new(keys::COLLECT_DATA, true)),
+            }
+        }
+        info
+    }
+
+    /// Returns those attributes of a participant whose keys nobody has given before.
+    pub fn lacks(&self, info: &[Info]) -> Vec<Info> {
+        // Most give what the first one gave, or nothing.
+        if info.iter().zip(&self.info).all(|(new, known)| new.key == known.key) && info.len() <= self.info.len() {
+            return Vec::new();
+        }
+        let known: BTreeSet<&Key> = self.info.iter().map(|info| &info.key).collect();
+        info.iter().filter(|info| !known.contains(&info.key)).cloned().collect()
     }
 
     /// Counts its participants, of whom some may have left or not be known yet.

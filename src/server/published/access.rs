@@ -24,9 +24,10 @@ const ATTRIBUTES: [&str; 11] = [
     keys::ACCESS_GRPIDS,
 ];
 
-/// Returns whether an attribute says how data is published, and is not data itself.
+/// Returns whether an attribute says how data is published, and is not data itself: users' keys never begin as the
+/// Standard's do. One that means nothing here is a hint.
 pub fn is_directive(info: &Info) -> bool {
-    ATTRIBUTES.iter().any(|key| info.key == *key)
+    info.key == NODE || info.key.is_reserved()
 }
 
 /// Refuses what a look-up or a taking back requires and nobody knows.

@@ -68,6 +68,12 @@ fn what_is_published_is_found_and_what_is_not_is_not() {
     let unknown = [data("k", "2"), vec![Info::new("pmix.unknown", true).required()]].concat();
     assert_eq!(store.publish(&b, &unknown), Err(Status::ERR_NOT_SUPPORTED));
     assert_eq!(found(&store, &b, &["n"], &[]), Err(Status::ERR_NOT_FOUND), "all or nothing");
+    // A hint is none of what is published, and may be given with everything.
+    let hinted = |key| [data(key, "1"), vec![Info::new("pmix.unknown", true)]].concat();
+    store.publish(&a, &hinted("n")).unwrap();
+    store.publish(&a, &hinted("o")).unwrap();
+    assert_eq!(found(&store, &b, &["pmix.unknown"], &[]), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(store.publish(&a, &hinted("p")[1..]), Err(Status::ERR_BAD_PARAM), "it is no data");
 }
 
 #[test]

@@ -41,11 +41,9 @@ export! {
             .collect::<Result<_, _>>()?;
         // A place without a key asks for nothing.
         let keys: Vec<&Key> = wanted.iter().filter(|key| !key.is_empty()).collect();
-        let (status, mut found) = match told(session::client()?.lookup(&keys, &info).wait()) {
-            // A place may still have what was found with it before.
-            Err(Status::ERR_NOT_FOUND) => (Status::ERR_NOT_FOUND, Vec::new()),
-            answer => answer?,
-        };
+        // A place may still have what was found with it before.
+        let answer = told(session::client()?.lookup(&keys, &info).wait());
+        let (status, mut found) = answer.unwrap_or_else(|status| (status, Vec::new()));
         for (i, key) in wanted.iter().enumerate() {
             let item = &mut *data.add(i);
             match found.iter().position(|one| one.key == *key) {
@@ -88,8 +86,10 @@ unsafe fn unpublish(
     info: *const pmix_info_t,
     ninfo: usize,
 ) -> Result<Pending<(), Error>, Status> {
+    let takes_all = keys.is_null();
     // SAFETY: NULL or arrays, the contract with C.
     let (keys, info) = unsafe { (Mirror::<Vec<Text>>::to_rust(&keys, 0)?, many::<_, Info>(info, ninfo)?) };
     let client = session::client()?;
-    Ok(if keys.is_empty() { client.unpublish_all(&info) } else { client.unpublish(&keys, &info) })
+    // NULL takes all back, and a list without keys is a mistake.
+    Ok(if takes_all { client.unpublish_all(&info) } else { client.unpublish(&keys, &info) })
 }

@@ -184,6 +184,10 @@ int main(void) {
     OK(PMIx_Lookup(&data, 1, NULL, 0));
     CHECK(was("lookup") && data.value.type == PMIX_STRING && !strcmp(data.value.data.string, "value"));
     PMIx_Value_destruct(&data.value);
+    // NULL means all, and a list without keys does not.
+    char *none[] = {NULL};
+    IS(PMIX_ERR_BAD_PARAM, PMIx_Unpublish(none, NULL, 0));
+    CHECK(was(""));
     OK(PMIx_Unpublish(NULL, NULL, 0));
     CHECK(was("unpublish"));
     pmix_app_t app = {.cmd = "prog", .maxprocs = 1};

@@ -346,10 +346,14 @@ fn sums(
     job.job.imply(keys::NUM_NODES, occupied);
     let most = job.job.get(keys::MAX_PROCS).cloned();
     let session = &mut job.own_session().entries;
+    // Names of one number, as the Standard has it.
+    if let Some(slots) = session.get(keys::NUM_SLOTS).cloned() {
+        session.imply(keys::UNIV_SIZE, slots);
+    }
     session.imply(keys::UNIV_SIZE, size);
-    // Two names of one number, as the Standard has it.
     if let Some(most) = session.get(keys::UNIV_SIZE).cloned() {
-        session.imply(keys::MAX_PROCS, most);
+        session.imply(keys::MAX_PROCS, most.clone());
+        session.imply(keys::NUM_SLOTS, most);
     }
     // As many as of the job, where the job has no other node or application.
     if let Some(most) = most {
@@ -360,6 +364,7 @@ fn sums(
             && let Some(only) = job.apps.values_mut().next()
         {
             only.imply(keys::MAX_PROCS, most);
+            only.imply(keys::NUM_NODES, occupied);
         }
     }
     listed

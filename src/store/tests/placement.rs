@@ -48,6 +48,28 @@ fn most_processes_of_the_only_node_and_application_are_those_of_the_job() {
 }
 
 #[test]
+fn the_slots_of_a_session_are_the_size_of_its_universe() {
+    let of_session = |writer: &JobWriter, key| {
+        let question = Question::new(Rank::WILDCARD, key);
+        writer.reader().get(&question.with(&Directives::at(InfoLevel::Session))).ok()
+    };
+    let session = |key| about(keys::SESSION_INFO_ARRAY, vec![Info::new(keys::SESSION_ID, 5u32), Info::new(key, 77u32)]);
+    for given in [vec![session(keys::NUM_SLOTS)], vec![session(keys::UNIV_SIZE)]] {
+        let writer = reader_of(&given, 2, "here");
+        for key in [keys::NUM_SLOTS, keys::UNIV_SIZE, keys::MAX_PROCS] {
+            assert_eq!(of_session(&writer, key), Some(Value::from(77u32)), "{key}");
+        }
+        assert_eq!(get(&writer, None, keys::UNIV_SIZE), Value::from(77u32));
+    }
+    let of_app = |writer: &JobWriter| {
+        let question = Question::new(Rank::WILDCARD, keys::NUM_NODES);
+        writer.reader().get(&question.with(&Directives::at(InfoLevel::App))).ok()
+    };
+    let two = [Info::new(keys::JOB_SIZE, 2u32), Info::new(keys::NODE_MAP, "a,b"), Info::new(keys::PROC_MAP, "0;1")];
+    assert_eq!(of_app(&reader_of(&two, 1, "a")), Some(Value::from(2u32)));
+}
+
+#[test]
 fn of_several_applications_each_has_a_number() {
     let app = || about(keys::APP_INFO_ARRAY, vec![Info::new(keys::APP_SIZE, 1u32)]);
     let writer = reader_of(&[app()], 1, "here");

@@ -24,7 +24,7 @@ pub fn is_about_cleanup(info: &Info) -> bool {
     ATTRIBUTES.iter().any(|key| info.key == *key)
 }
 
-/// Most paths that one process, or one job, can register.
+/// Most paths that one process, or one job, can register, and most that a call can name.
 const MAX_ITEMS: usize = 4096;
 
 /// Length from which on no path leads anywhere.
@@ -39,12 +39,13 @@ pub struct Cleanup {
 }
 
 impl Cleanup {
-    /// Adds the paths of a call: all of them, or none. Returns whether any is new.
+    /// Adds the paths of a call: all of them, or none. Calls `added` for each that is to be removed and new, and returns
+    /// whether anything is new.
     ///
     /// # Errors
     /// `ERR_OUT_OF_RESOURCE` for more than fits, `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for a path that is registered
     /// otherwise.
-    pub fn add(&mut self, more: &Cleanup) -> Result<bool, Status> {
+    pub fn add(&mut self, more: &Cleanup, added: impl FnMut(&Path)) -> Result<bool, Status> {
         let conflict = |item: &Item| {
             self.find(&item.path).is_ok_and(|at| self.items[at] != *item)
                 || self.ignored.paths.contains(&item.path)
@@ -59,11 +60,11 @@ impl Cleanup {
             return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES);
         }
         let before = self.items.len() + ignored(self);
-        for item in &more.items {
-            if let Err(at) = self.find(&item.path) {
-                self.items.insert(at, item.clone());
-            }
-        }
+        let new: Vec<Item> = more.items.iter().filter(|item| self.find(&item.path).is_err()).cloned().collect();
+        new.iter().map(|item| item.path.as_path()).for_each(added);
+        self.items.extend(new);
+        // Two sorted runs, which this merges.
+        self.items.sort_by(|a, b| a.path.cmp(&b.path));
         self.ignored.paths.extend(more.ignored.paths.iter().cloned());
         self.ignored.names.extend(more.ignored.names.iter().cloned());
         Ok(self.items.len() + ignored(self) > before)
@@ -75,7 +76,7 @@ impl Cleanup {
     /// `ERR_BAD_PARAM` for a path that is ambiguous, `ERR_CONFLICTING_CLEANUP_DIRECTIVES` for one that is named in two
     /// ways, `ERR_OUT_OF_RESOURCE` for too many.
     pub fn parse(directives: &[Info], uid: u32, gid: u32) -> Result<Cleanup, Status> {
-        let mut cleanup = Cleanup::default();
+        let (mut cleanup, mut room) = (Cleanup::default(), MAX_ITEMS);
         let tree = Kind::Directory {
             recursive: directives.is_set(keys::CLEANUP_RECURSIVE),
             only_empty: directives.is_set(keys::CLEANUP_EMPTY),
@@ -86,7 +87,7 @@ impl Cleanup {
                 () if info.key == keys::REGISTER_CLEANUP => Kind::File,
                 () if info.key == keys::REGISTER_CLEANUP_DIR => tree,
                 () if info.key == keys::CLEANUP_IGNORE => {
-                    for name in list(info)? {
+                    for name in list(info, &mut room)? {
                         match name.as_os_str().as_bytes().contains(&b'/') {
                             true => _ = cleanup.ignored.paths.insert(name),
                             false => _ = cleanup.ignored.names.insert(name.into_os_string()),
@@ -96,7 +97,7 @@ impl Cleanup {
                 }
                 () => continue,
             };
-            for path in list(info)? {
+            for path in list(info, &mut room)? {
                 if !is_removable(&path) {
                     trace!("{} cannot be cleaned up: the path must be absolute and without \"..\"", path.display());
                     return Err(Status::ERR_BAD_PARAM);
@@ -105,8 +106,6 @@ impl Cleanup {
                 match cleanup.find(&item.path) {
                     Ok(at) if cleanup.items[at] != item => return Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES),
                     Ok(_) => {}
-                    // More than that would be refused anyway.
-                    Err(_) if cleanup.items.len() == MAX_ITEMS => return Err(Status::ERR_OUT_OF_RESOURCE),
                     Err(at) => cleanup.items.insert(at, item),
                 }
             }
@@ -117,6 +116,11 @@ impl Cleanup {
     /// Returns the place of a path, or else the one where it belongs.
     fn find(&self, path: &Path) -> Result<usize, usize> {
         self.items.binary_search_by(|item| item.path.as_path().cmp(path))
+    }
+
+    /// Returns the number of paths to remove.
+    pub fn len(&self) -> usize {
+        self.items.len()
     }
 
     /// Returns whether a path is among those to remove.
@@ -133,7 +137,7 @@ impl Cleanup {
     }
 
     /// Leaves the paths out that are to stay.
-    pub fn retain(&mut self, stays_registered: impl Fn(&Path) -> bool) {
+    pub fn retain(&mut self, mut stays_registered: impl FnMut(&Path) -> bool) {
         self.items.retain(|item| stays_registered(&item.path));
     }
 
@@ -153,14 +157,23 @@ impl Cleanup {
     }
 }
 
-/// Returns the elements of a list with commas.
-fn list(info: &Info) -> Result<Vec<PathBuf>, Status> {
-    let text = info.value.as_text().ok_or(Status::ERR_BAD_PARAM)?;
-    let parts = text.as_bytes().split(|byte| *byte == b',').filter(|part| !part.is_empty());
-    if parts.clone().any(|part| part.len() >= PATH_MAX) {
-        return Err(Status::ERR_BAD_PARAM);
+/// Returns the elements of a list with commas, and takes them from the room for those of the whole call. A longer list is
+/// not read to its end.
+fn list(info: &Info, room: &mut usize) -> Result<Vec<PathBuf>, Status> {
+    let mut rest = info.value.as_text().ok_or(Status::ERR_BAD_PARAM)?.as_bytes();
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let end = rest.iter().take(PATH_MAX).position(|byte| *byte == b',').unwrap_or(rest.len());
+        if end >= PATH_MAX {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        *room = room.checked_sub(1).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
+        if end > 0 {
+            parts.push(PathBuf::from(OsStr::from_bytes(&rest[..end])));
+        }
+        rest = rest.get(end + 1..).unwrap_or_default();
     }
-    Ok(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
+    Ok(parts)
 }
 
 /// Returns whether a path is absolute, names something below the root and leaves no doubt where that lies.
@@ -202,6 +215,18 @@ mod tests {
     }
 
     #[test]
+    fn a_call_names_so_many_paths_be_they_the_same() {
+        let paths = |n: usize| "/a,".repeat(n);
+        assert_eq!(parse(&[Info::new(keys::REGISTER_CLEANUP, paths(MAX_ITEMS).as_str())]).unwrap().len(), 1);
+        let half = paths(MAX_ITEMS / 2);
+        let both = [keys::REGISTER_CLEANUP, keys::CLEANUP_IGNORE].map(|key| Info::new(key, half.as_str()));
+        assert_eq!(parse(&[both.to_vec(), both[..1].to_vec()].concat()).err(), Some(Status::ERR_OUT_OF_RESOURCE));
+        for long in [paths(9_000_000), ",".repeat(27_000_000)] {
+            assert_eq!(parse(&[Info::new(keys::CLEANUP_IGNORE, long.as_str())]).err(), Some(Status::ERR_OUT_OF_RESOURCE));
+        }
+    }
+
+    #[test]
     fn a_path_cannot_be_removed_in_two_ways() {
         let mut cleanup = Cleanup::default();
         let plain = parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d")]).unwrap();
@@ -209,18 +234,18 @@ mod tests {
             parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d"), Info::new(keys::CLEANUP_RECURSIVE, Value::Undef)])
                 .unwrap();
         let ignore = parse(&[Info::new(keys::CLEANUP_IGNORE, "/d")]).unwrap();
-        assert_eq!(cleanup.add(&plain), Ok(true));
-        assert_eq!(cleanup.add(&plain), Ok(false), "the same again is no conflict, and nothing new");
+        assert_eq!(cleanup.add(&plain, |_| ()), Ok(true));
+        assert_eq!(cleanup.add(&plain, |_| ()), Ok(false), "the same again is no conflict, and nothing new");
         assert_eq!(cleanup.items.len(), 1);
-        assert_eq!(cleanup.add(&recursive), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
-        assert_eq!(cleanup.add(&ignore), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
+        assert_eq!(cleanup.add(&recursive, |_| ()), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
+        assert_eq!(cleanup.add(&ignore, |_| ()), Err(Status::ERR_CONFLICTING_CLEANUP_DIRECTIVES));
     }
 
     #[test]
     fn what_lies_in_a_directory_goes_first() {
         let mut cleanup = parse(&[Info::new(keys::REGISTER_CLEANUP_DIR, "/d,/c/e")]).unwrap();
         let more = parse(&[Info::new(keys::REGISTER_CLEANUP, "/d/f,/c/e/a,/d-x,/d/f/")]).unwrap();
-        assert_eq!(cleanup.add(&more), Ok(true));
+        assert_eq!(cleanup.add(&more, |_| ()), Ok(true));
         let paths: Vec<PathBuf> = cleanup.of_user(1, 2).into_iter().map(|item| item.path).collect();
         assert_eq!(paths, ["/d-x", "/d/f", "/d", "/c/e/a", "/c/e"].map(PathBuf::from));
         assert!(cleanup.of_user(1, 3).is_empty());

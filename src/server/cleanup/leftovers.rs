@@ -12,7 +12,7 @@ pub fn clean_up(calls: &[Vec<Info>], uid: u32, gid: u32) {
     for directives in calls {
         // The server has taken each of them. Two of different processes may contradict each other: the first one holds.
         if let Ok(more) = Cleanup::parse(directives, uid, gid) {
-            let _ = all.add(&more);
+            let _ = all.add(&more, |_| ());
         }
     }
     // The thread takes on the rights of the user, and keeps them.

@@ -3,12 +3,15 @@
 //! A process registers paths for itself or (with no targets, or a wildcard) for its whole job. Its own paths are
 //! removed when it ends, however it ends, unless a process that still runs has registered them as well. Paths of the
 //! job are removed when the last process of the job on this node has ended, and at the latest when the namespace is
-//! deregistered. Every other directive of `PMIx_Job_control` is the host's.
+//! deregistered. Each path is counted as often as processes have registered it, so that the end of one of them looks at no
+//! other's. Every other directive of `PMIx_Job_control` is the host's.
 //!
 //! Directives are read in [`directives`]. The removal itself ([`removal`]) is a worker's: a file system may block, and
 //! the worker takes on the rights of the user that the process is registered for. A host that keeps the calls of its
 //! clients can do their clean-up after its server has died ([`leftovers`]).
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::BuildHasher;
 use std::path::Path;
 
 use super::ctx::peers::Caller;
@@ -28,6 +31,11 @@ mod removal;
 
 use directives::Cleanup;
 
+/// Most paths that a call registers, those of each process counted.
+const MAX_REGISTERED: usize = 8192;
+/// Bytes that counting a path takes.
+const COUNTED: usize = 32;
+
 /// Clean-up of a process or a job, with the charges to those who registered it.
 #[derive(Debug, Default)]
 struct Registered {
@@ -36,10 +44,12 @@ struct Registered {
 }
 
 impl Registered {
-    /// Adds paths, charged to the process that registers them. Returns whether any of them is new.
-    fn add(&mut self, account: &Account, more: &Cleanup) -> Result<bool, Status> {
-        let charge = account.charge(Kind::Cleanup, more.bytes()).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
-        let is_new = self.cleanup.add(more)?;
+    /// Adds paths, charged to the process that registers them. Calls `added` for each that is new, and returns whether
+    /// anything is.
+    fn add(&mut self, account: &Account, more: &Cleanup, added: impl FnMut(&Path)) -> Result<bool, Status> {
+        let bytes = more.bytes() + more.len() * COUNTED;
+        let charge = account.charge(Kind::Cleanup, bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
+        let is_new = self.cleanup.add(more, added)?;
         self.charges.extend(is_new.then_some(charge));
         Ok(is_new)
     }
@@ -52,6 +62,33 @@ struct OfJob {
     whole: Registered,
     /// Paths to remove when a process ends.
     procs: BTreeMap<Rank, Registered>,
+    owners: Owners,
+}
+
+/// Number of processes that have registered a path for themselves, by its hash, which nobody can foresee. Paths that
+/// shared one would be removed after the last of the owners of both.
+#[derive(Debug, Default)]
+struct Owners {
+    hasher: RandomState,
+    counts: HashMap<u64, u32>,
+}
+
+impl Owners {
+    fn add(&mut self, path: &Path) {
+        *self.counts.entry(self.hasher.hash_one(path)).or_default() += 1;
+    }
+
+    /// One process owns a path no more; returns whether another one does.
+    fn remove(&mut self, path: &Path) -> bool {
+        let hash = self.hasher.hash_one(path);
+        let Some(count) = self.counts.get_mut(&hash) else { return false };
+        *count -= 1;
+        let is_left = *count > 0;
+        if !is_left {
+            self.counts.remove(&hash);
+        }
+        is_left
+    }
 }
 
 /// Room of the clean-up: what is registered, and the removals under way.
@@ -135,16 +172,20 @@ impl Cleanups {
         }
         let registered = self.jobs.entry(requestor.nspace.clone()).or_default();
         if targets.is_empty() || targets.iter().any(|target| target.rank == Rank::WILDCARD) {
-            return registered.whole.add(account, &more);
+            return registered.whole.add(account, &more, |_| ());
         }
         // Each process once, however often it is named.
         let ranks: BTreeSet<Rank> = collect_small(targets.iter().map(|target| target.rank));
+        if more.len().max(1) * ranks.len() > MAX_REGISTERED {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        let OfJob { procs, owners, .. } = registered;
         let mut is_new = false;
         for rank in ranks {
             if !job.clients.contains_key(&rank) {
                 return Err(Status::ERR_NOT_FOUND);
             }
-            is_new |= registered.procs.entry(rank).or_default().add(account, &more)?;
+            is_new |= procs.entry(rank).or_default().add(account, &more, |path| owners.add(path))?;
         }
         Ok(is_new)
     }
@@ -155,10 +196,8 @@ impl Cleanups {
         let (Some(job), Some(registered)) = (job, self.jobs.get_mut(&proc.nspace)) else { return };
         let mut own = registered.procs.remove(&proc.rank).unwrap_or_default().cleanup;
         // Paths that others of the job have registered as well are theirs to leave behind.
-        let runs = |rank: &Rank| job.clients.get(rank).is_some_and(|client| !client.ended);
-        let is_shared =
-            |path: &Path| registered.procs.iter().any(|(rank, other)| runs(rank) && other.cleanup.has(path));
-        own.retain(|path| !registered.whole.cleanup.has(path) && !is_shared(path));
+        let OfJob { whole, owners, .. } = registered;
+        own.retain(|path| !owners.remove(path) && !whole.cleanup.has(path));
         let whole = if job.is_over() { std::mem::take(&mut registered.whole) } else { Registered::default() };
         self.start(cx, &own);
         self.start(cx, &whole.cleanup);
@@ -384,6 +423,17 @@ mod tests {
         room.control(0, &[], &[file("/a")]);
         room.cleanups.job_over(&mut room.test.cx, &proc("job", 0).nspace);
         assert_eq!(room.removals(), 0);
+    }
+
+    #[test]
+    fn a_call_registers_so_many_paths_for_all_whom_it_names_together() {
+        let mut room = Room::new(NoHost);
+        let both = [proc("job", 0), proc("job", 1)];
+        let paths: Vec<String> = (0..4096).map(|number| format!("/no/{number}")).collect();
+        assert_eq!(room.control(0, &both, &[file(&paths.join(","))]), Some(Reply::Done(Status::SUCCESS)));
+        (2..9).for_each(|rank| room.jobs.expect(&proc("job", rank), 1, 2));
+        let three: Vec<Proc> = (2..5).map(|rank| proc("job", rank)).collect();
+        assert_eq!(room.control(0, &three, &[file(&paths.join(","))]), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
     }
 
     #[test]

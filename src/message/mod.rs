@@ -207,7 +207,9 @@ impl Request {
     pub(crate) fn subject(&self) -> String {
         /// Most keys that are named.
         const NAMED: usize = 4;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        /// Most bytes of each that are shown.
+        const SHOWN: usize = 512;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
         match self {
             Request::Get { key: Some(key), .. } => text(key.as_bytes()),
             Request::Group { group, .. } => text(group.as_bytes()),

@@ -18,6 +18,7 @@ use super::make;
 use super::message::{Answer, Handover, Membership, Message, context_in};
 use super::registry::Group;
 use super::vote::Subject;
+use crate::account::{Charge, Kind};
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::GROUP_CONSTRUCT;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
@@ -26,6 +27,9 @@ use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::{Deadline, TimerId};
 use crate::trace;
+
+/// Bytes that a guest counts for, who is kept in several places and looked at when the invitation ends.
+const OF_GUEST: usize = 1024;
 
 /// State of a process that was invited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,8 @@ struct Invitation {
     /// True if all have answered, and the host is asked for a context id.
     complete: bool,
     limit: Option<TimerId>,
+    /// Charge for its guests to the process that has invited them.
+    _charge: Option<Charge>,
 }
 
 impl Invitation {
@@ -161,10 +167,12 @@ impl Invitations {
     /// Lets a client invite others into a group.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for an invitation to nobody, or to what is no process.
+    /// `ERR_BAD_PARAM` for an invitation to nobody, or to what is no process; `ERR_OUT_OF_RESOURCE` for more guests than
+    /// it may keep waiting.
     pub fn invite(
         &mut self,
         floor: &mut Floor<'_>,
+        caller: Caller,
         (leader, lead): (&Proc, Lead),
         id: &Nspace,
         (procs, info): (&[Proc], Vec<Info>),
@@ -179,8 +187,12 @@ impl Invitations {
             trace!("{leader} cannot invite to the group {id}: {}", Status::ERR_BAD_PARAM);
             return Err(Status::ERR_BAD_PARAM);
         }
+        let peer = floor.cx.peers.get(&caller.peer);
+        let account = peer.map(|entry| entry.requests.account());
+        let charge = account.map(|account| account.charge(Kind::Collective, guests.len() * OF_GUEST));
+        let charge = charge.map(|charge| charge.ok_or(Status::ERR_OUT_OF_RESOURCE)).transpose()?;
         let states = collect_small(guests.iter().map(|proc| (proc.clone(), State::Asked)));
-        self.open(floor, id, (leader, lead), (places, states, info));
+        self.open(floor, id, (leader, lead), (places, states, info), charge);
         self.send(floor, id, leader, guests);
         Ok(())
     }
@@ -191,6 +203,7 @@ impl Invitations {
         id: &Nspace,
         (leader, lead): (&Proc, Lead),
         (places, states, info): (Vec<Proc>, BTreeMap<Proc, State>, Vec<Info>),
+        charge: Option<Charge>,
     ) {
         self.last += 1;
         let number = self.last;
@@ -210,6 +223,7 @@ impl Invitations {
             unread: Vec::new(),
             complete: false,
             limit,
+            _charge: charge,
         };
         self.by_number.insert(number, id.clone());
         self.led.entry(leader.clone()).or_default().insert(id.clone());
@@ -461,7 +475,7 @@ impl Invitations {
         let awaited: BTreeSet<Proc> = collect_small(awaited);
         let state = |proc: &Proc| if awaited.contains(proc) { State::Asked } else { State::Accepted };
         let states = collect_small(places.iter().map(|proc| (proc.clone(), state(proc))));
-        self.open(floor, id, (leader, Lead::Follows), (places, states, info));
+        self.open(floor, id, (leader, Lead::Follows), (places, states, info), None);
         self.go_on(floor, id);
     }
 

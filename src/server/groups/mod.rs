@@ -144,7 +144,7 @@ impl Groups {
             }
             GroupCall::Invite { procs, info } => {
                 let leader = (&proc, Lead::Waits(caller));
-                if let Err(status) = self.invitations.invite(floor, leader, id, (&procs, info)) {
+                if let Err(status) = self.invitations.invite(floor, caller, leader, id, (&procs, info)) {
                     floor.cx.answer_status(caller, Err(status));
                 }
             }

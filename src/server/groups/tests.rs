@@ -162,6 +162,22 @@ fn a_decline_without_a_handler_ends_the_invitation_for_all() {
     assert!(server.raised().iter().any(|(status, _)| *status == Status::GROUP_CONSTRUCT_ABORT));
 }
 
+#[test]
+fn guests_are_charged_to_their_leader_until_the_invitation_is_over() {
+    let mut server = Server::new(&[]);
+    let account = server.test.limit_memory(server.peers[0], 3 << 10);
+    server.invite();
+    let two_guests = account.used();
+    assert!(two_guests >= 2 << 10);
+    let other = Nspace::new("other").unwrap();
+    let procs = || (0..3).map(|rank| proc("job", rank)).collect();
+    let refused = server.call_of(&other, 0, GroupCall::Invite { procs: procs(), info: Vec::new() });
+    assert!(server.test.replies().contains(&(refused, Reply::Done(Status::ERR_OUT_OF_RESOURCE))));
+    assert_eq!(account.used(), two_guests);
+    server.join(2, false);
+    assert_eq!(account.used(), 0);
+}
+
 /// Attribute that names the group in an event.
 fn of_group() -> [Info; 1] {
     [id_of(&group())]

@@ -1,8 +1,12 @@
 //! Event subscriptions: which peer wants to hear of which codes.
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::account::{Account, Charge, Kind};
 use crate::data::Status;
 use crate::message::door::PeerId;
+
+/// Bytes that a code of a peer counts for.
+const OF_CODE: usize = 64;
 
 /// Codes that one peer wants to hear of.
 #[derive(Debug, Default)]
@@ -10,6 +14,18 @@ struct Subscription {
     /// True if it wants all events that are not `PMIX_EVENT_NON_DEFAULT`.
     all: bool,
     codes: BTreeSet<i32>,
+    /// Charge for the codes.
+    charge: Option<Charge>,
+}
+
+impl Subscription {
+    /// Charges the peer for its codes, of which there are no more than before.
+    fn settle(&mut self) {
+        if let Some(charge) = &mut self.charge {
+            let is_less = charge.resize(Kind::Event, self.codes.len() * OF_CODE);
+            debug_assert!(is_less, "what was held is given back");
+        }
+    }
 }
 
 /// Subscriptions of all peers.
@@ -26,6 +42,24 @@ impl Subscriptions {
         self.by_peer.get(&peer).map_or(0, |wanted| wanted.codes.len())
     }
 
+    /// Charges a peer for codes that it is about to register; returns false where its account has no room.
+    pub fn charge(&mut self, peer: PeerId, account: &Account, codes: &[Status]) -> bool {
+        let bytes = (self.count(peer) + codes.len()) * OF_CODE;
+        if codes.is_empty() {
+            return true;
+        }
+        let known = self.by_peer.get_mut(&peer);
+        if let Some(charge) = known.and_then(|wanted| wanted.charge.as_mut()) {
+            return charge.resize(Kind::Event, bytes);
+        }
+        let charge = account.charge(Kind::Event, bytes);
+        let has_room = charge.is_some();
+        if has_room {
+            self.by_peer.entry(peer).or_default().charge = charge;
+        }
+        has_room
+    }
+
     /// Adds codes to a peer's subscription; default handlers where none is named.
     pub fn add(&mut self, peer: PeerId, codes: &[Status]) {
         let wanted = self.by_peer.entry(peer).or_default();
@@ -35,6 +69,7 @@ impl Subscriptions {
                 *self.wanted.entry(code.0).or_default() += 1;
             }
         }
+        wanted.settle();
     }
 
     /// Returns whether a peer has registered that very code.
@@ -59,6 +94,7 @@ impl Subscriptions {
         let Some(wanted) = self.by_peer.get_mut(&peer) else { return Vec::new() };
         wanted.all &= !codes.is_empty();
         let taken: Vec<i32> = codes.iter().map(|code| code.0).filter(|code| wanted.codes.remove(code)).collect();
+        wanted.settle();
         if !wanted.all && wanted.codes.is_empty() {
             self.by_peer.remove(&peer);
         }

@@ -60,7 +60,10 @@ struct Kept {
 impl Events {
     /// A client registers codes; all of them, where it names none.
     pub fn register(&mut self, cx: &mut Ctx, jobs: &Jobs, caller: Caller, codes: &[Status], mut info: Vec<Info>) {
-        if cx.subscriptions.count(caller.peer) + codes.len() > MAX_CODES {
+        let Ctx { subscriptions, peers, .. } = cx;
+        let account = peers.get(&caller.peer).map(|entry| entry.requests.account());
+        let are_few = subscriptions.count(caller.peer) + codes.len() <= MAX_CODES;
+        if !are_few || !account.is_none_or(|account| subscriptions.charge(caller.peer, account, codes)) {
             return cx.reply_status(caller.peer, caller.number, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         cx.subscriptions.add(caller.peer, codes);
@@ -471,6 +474,31 @@ mod tests {
             panic!("{effects:?}")
         };
         assert_eq!(*of, group);
+    }
+
+    #[test]
+    fn codes_are_charged_until_they_are_taken_back() {
+        let (mut test, mut events) = (testing::ctx(NoHost), Events::default());
+        let peer = test.connect(&proc("job", 0));
+        // A request counts beside them while it is open.
+        let account = test.limit_memory(peer, 2 << 10);
+        let codes: Vec<Status> = (0..20).map(|code| Status(-7000 - code)).collect();
+        let mut call = |codes: &[Status], registers: bool| {
+            let caller = test.request(peer);
+            match registers {
+                true => events.register(&mut test.cx, &Jobs::default(), caller, codes, Vec::new()),
+                false => events.deregister(&mut test.cx, caller, codes),
+            }
+            (test.replies().pop().unwrap().1, account.used())
+        };
+        let (done, refused) = (Reply::Done(Status::SUCCESS), Reply::Done(Status::ERR_OUT_OF_RESOURCE));
+        let (reply, ten) = call(&codes[..10], true);
+        assert!(reply == done && ten > 0);
+        assert_eq!(call(&codes[..10], true), (refused.clone(), ten), "they could be others");
+        assert_eq!(call(&codes[..3], true), (done.clone(), ten), "they are there already");
+        assert_eq!(call(&codes[..5], false), (done.clone(), ten / 2));
+        assert_eq!(call(&codes[10..], true), (done.clone(), ten / 2 + ten));
+        assert_eq!(call(&codes, false), (done, 0));
     }
 
     #[test]

@@ -21,6 +21,8 @@ use crate::server::jobs::Jobs;
 
 /// Most pulls of one peer.
 const MAX_PULLS: usize = 1024;
+/// Bytes that a pull counts for beside its own: each piece of output is held against it.
+const OF_PULL: usize = 16 << 10;
 /// Most processes and patterns of them that one peer names.
 const MAX_NAMED: usize = 1 << 20;
 
@@ -64,7 +66,8 @@ impl Pull {
 /// Room of the output: pulls, what is kept for pulls to come, and the program's own output.
 #[derive(Default)]
 pub struct Outputs {
-    pulls: HashMap<PeerId, Vec<Pull>>,
+    /// Pulls of each peer, by the numbers that it has given them.
+    pulls: HashMap<PeerId, BTreeMap<u64, Pull>>,
     /// Pulls that the host is asked about, by their numbers.
     asked: BTreeMap<u64, (Caller, Pull)>,
     /// Numbers and identifiers of those, by their peers.
@@ -85,18 +88,18 @@ impl Outputs {
     /// Asks the host whether a peer may have the output of processes.
     pub fn pull(&mut self, cx: &mut Ctx, jobs: &Jobs, caller: Caller, asker: &Proc, mut request: PullRequest) {
         let Caller { peer, number } = caller;
-        let pulls = self.pulls.get(&peer).map_or(&[][..], Vec::as_slice);
+        let pulls = self.pulls.get(&peer);
         let asked = self.asked_by.get(&peer);
         let waiting = || asked.into_iter().flatten().filter_map(|(_, number)| self.asked.get(number));
-        let known = pulls.iter().chain(waiting().map(|(_, pull)| pull));
+        let known = pulls.into_iter().flat_map(BTreeMap::values).chain(waiting().map(|(_, pull)| pull));
         let named = known.map(|pull| pull.request.procs.len()).sum::<usize>() + request.procs.len();
-        let (count, is_known) =
-            (pulls.len() + waiting().count(), asked.is_some_and(|ids| ids.contains_key(&request.id)));
+        let count = pulls.map_or(0, BTreeMap::len) + waiting().count();
+        let is_known = asked.is_some_and(|ids| ids.contains_key(&request.id))
+            || pulls.is_some_and(|pulls| pulls.contains_key(&request.id));
         if request.channels.intersects(Channels::STDIN) {
             return cx.reply_status(peer, number, Err(Status::ERR_NOT_SUPPORTED));
         }
-        let is_known = is_known || pulls.iter().any(|pull| pull.request.id == request.id);
-        let own_bytes = size_of(&request);
+        let own_bytes = OF_PULL + size_of(&request);
         let held = cx.charge(peer, Kind::Pull, own_bytes);
         let (false, Ok(held)) = (count >= MAX_PULLS || named > MAX_NAMED || is_known, held) else {
             return cx.reply_status(peer, number, Err(Status::ERR_OUT_OF_RESOURCE));
@@ -133,17 +136,17 @@ impl Outputs {
         }
         let PullRequest { id, channels, .. } = pull.request;
         let kept = self.backlog.take(&pull.sources, channels, cx.now());
-        self.pulls.entry(caller.peer).or_default().push(pull);
+        self.pulls.entry(caller.peer).or_default().insert(id, pull);
         cx.reply_status(caller.peer, caller.number, Ok(()));
-        kept.into_iter().for_each(|piece| self.give(cx, caller.peer, id, piece));
+        let mut waiting = self.waiting(caller.peer);
+        kept.into_iter().for_each(|piece| self.give(cx, (caller.peer, id), piece, &mut waiting));
     }
 
     /// A peer ends a pull. Output that waits goes to it before the answer.
     pub fn stop(&mut self, cx: &mut Ctx, caller: Caller, id: u64) {
         if let Some(pulls) = self.pulls.get_mut(&caller.peer)
-            && let Some(at) = pulls.iter().position(|pull| pull.request.id == id)
+            && let Some(mut pull) = pulls.remove(&id)
         {
-            let mut pull = pulls.swap_remove(at);
             if pulls.is_empty() {
                 self.pulls.remove(&caller.peer);
             }
@@ -165,7 +168,7 @@ impl Outputs {
 
     /// A peer is gone: its pulls end.
     pub fn peer_over(&mut self, cx: &mut Ctx, peer: PeerId) {
-        for pull in self.pulls.remove(&peer).unwrap_or_default() {
+        for pull in self.pulls.remove(&peer).unwrap_or_default().into_values() {
             forget(cx, pull);
         }
         // Those that the host is asked about end with its answer.
@@ -190,15 +193,28 @@ impl Outputs {
         for (peer, pulls) in &self.pulls {
             // Nobody is told what it says itself.
             if cx.peers.get(peer).is_some_and(|entry| entry.proc != *source) {
-                let covering = pulls.iter().filter(|pull| pull.covers(source, *channel));
-                wanted.extend(covering.map(|pull| (*peer, pull.request.id)));
+                let covering = pulls.iter().filter(|(_, pull)| pull.covers(source, *channel));
+                wanted.extend(covering.map(|(id, _)| (*peer, *id)));
             }
         }
-        let Some((last, rest)) = wanted.split_last() else { return self.backlog.keep(piece, cx.now()) };
+        let Some(((last, last_id), rest)) = wanted.split_last() else { return self.backlog.keep(piece, cx.now()) };
+        // Once for all pulls of a peer, which may be many.
+        let mut waiting = (*last, self.waiting(*last));
         for (peer, id) in rest {
-            self.give(cx, *peer, *id, piece.clone());
+            if waiting.0 != *peer {
+                waiting = (*peer, self.waiting(*peer));
+            }
+            self.give(cx, (*peer, *id), piece.clone(), &mut waiting.1);
         }
-        self.give(cx, last.0, last.1, piece);
+        if waiting.0 != *last {
+            waiting.1 = self.waiting(*last);
+        }
+        self.give(cx, (*last, *last_id), piece, &mut waiting.1);
+    }
+
+    /// Bytes of output that wait for a peer.
+    fn waiting(&self, peer: PeerId) -> usize {
+        self.pulls.get(&peer).into_iter().flat_map(BTreeMap::values).map(|pull| pull.flow.bytes()).sum()
     }
 
     /// The time to wait for more output is over.
@@ -215,9 +231,9 @@ impl Outputs {
         let limit = cx.set_deadline(patience, Deadline::OutputFlush);
         self.flushes.push((limit, done));
         // Output that waits for more is sent now.
-        let of_peer = |(peer, pulls): (&PeerId, &Vec<Pull>)| {
+        let of_peer = |(peer, pulls): (&PeerId, &BTreeMap<u64, Pull>)| {
             let peer = *peer;
-            pulls.iter().map(move |pull| (peer, pull.request.id)).collect::<Vec<_>>()
+            pulls.keys().map(move |id| (peer, *id)).collect::<Vec<_>>()
         };
         let pulls: Vec<_> = self.pulls.iter().flat_map(of_peer).collect();
         pulls.into_iter().for_each(|(peer, id)| self.due(cx, peer, id));
@@ -233,19 +249,21 @@ impl Outputs {
     }
 
     fn find(&mut self, peer: PeerId, id: u64) -> Option<&mut Pull> {
-        self.pulls.get_mut(&peer)?.iter_mut().find(|pull| pull.request.id == id)
+        self.pulls.get_mut(&peer)?.get_mut(&id)
     }
 
-    /// Gives a piece to one pull.
-    fn give(&mut self, cx: &mut Ctx, peer: PeerId, id: u64, piece: Piece) {
-        let all: usize = self.pulls.get(&peer).into_iter().flatten().map(|pull| pull.flow.bytes()).sum();
+    /// Gives a piece to one pull of a peer, which so many bytes wait for.
+    fn give(&mut self, cx: &mut Ctx, (peer, id): (PeerId, u64), piece: Piece, waiting: &mut usize) {
         let Some(pull) = self.find(peer, id) else { return };
+        let before = pull.flow.bytes();
         let own = pull.flow.bytes_with(&piece);
         // The end of a stream is told in any case.
-        if piece.bytes.is_empty() || pull.hold(pull.flow.bytes() + piece.bytes.len()) {
-            pull.flow.push(piece, all - own);
+        if piece.bytes.is_empty() || pull.hold(before + piece.bytes.len()) {
+            pull.flow.push(piece, *waiting - own);
         }
         self.send_ready(cx, peer, id);
+        let after = self.find(peer, id).map_or(0, |pull| pull.flow.bytes());
+        *waiting = *waiting + after - before;
     }
 
     fn send_ready(&mut self, cx: &mut Ctx, peer: PeerId, id: u64) {
@@ -267,7 +285,7 @@ impl Outputs {
     }
 
     fn look_at_flushes(&mut self, cx: &mut Ctx) {
-        if !self.flushes.is_empty() && self.pulls.values().flatten().all(|pull| pull.flow.is_read()) {
+        if !self.flushes.is_empty() && self.pulls.values().flat_map(BTreeMap::values).all(|pull| pull.flow.is_read()) {
             self.end_flushes(cx, Ok(()));
         }
     }
@@ -344,9 +362,14 @@ mod tests {
 
         /// Asks for the output of a process. The host has not answered yet.
         fn ask(&mut self, directives: &[Info]) {
+            self.ask_as(7, directives);
+        }
+
+        /// Asks under a number.
+        fn ask_as(&mut self, id: u64, directives: &[Info]) {
             let caller = self.test.request(self.reader);
             let directives = directives.to_vec();
-            let request = PullRequest { id: 7, procs: vec![proc("job", 0)], channels: Channels::STDOUT, directives };
+            let request = PullRequest { id, procs: vec![proc("job", 0)], channels: Channels::STDOUT, directives };
             self.outputs.pull(&mut self.test.cx, &Jobs::default(), caller, &proc("tool", 0), request);
         }
 
@@ -445,6 +468,22 @@ mod tests {
         room.test.call_back();
         assert_eq!(receiver.try_recv(), Ok(Ok(())));
         assert!(room.test.advance(Duration::from_secs(1)).is_empty(), "its deadline is taken back");
+    }
+
+    #[test]
+    fn a_pull_counts_for_what_it_takes_to_look_at_it() {
+        let mut room = Room::new();
+        let account = room.test.limit_memory(room.reader, 4 * OF_PULL as u64);
+        (0..5).for_each(|id| room.ask_as(id, &[]));
+        let replies: Vec<_> = room.test.replies().into_iter().map(|(_, reply)| reply).collect();
+        assert_eq!(replies, vec![Reply::Done(Status::ERR_OUT_OF_RESOURCE); 2], "each takes a little more than that");
+        (0..3).for_each(|_| room.answer(Ok(())));
+        room.test.sent();
+        for (id, left) in [(1, 2), (0, 1), (2, 0)] {
+            let caller = room.test.request(room.reader);
+            room.outputs.stop(&mut room.test.cx, caller, id);
+            assert_eq!(account.used() / OF_PULL as u64, left);
+        }
     }
 
     #[test]

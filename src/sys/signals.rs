@@ -3,7 +3,7 @@
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, signal};
 
 /// Starts a thread in which every signal is blocked, from its first instruction on.
 ///
@@ -30,9 +30,41 @@ pub fn act_by_default(what: Signal) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets a signal do nothing to this process, while programs that it starts find it as it is by default. One that is
+/// ignored stays so, here and there.
+///
+/// # Errors
+/// When it is one that nobody can decide about.
+pub fn let_pass(what: Signal) -> io::Result<()> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler touches nothing.
+    let before = unsafe { sigaction(what, &action) }?;
+    if matches!(before.handler(), SigHandler::SigIgn) {
+        // SAFETY: it is what was there, and no code.
+        unsafe { sigaction(what, &before) }?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use nix::sys::signal::raise;
+
     use super::*;
+
+    #[test]
+    fn a_signal_that_passes_does_nothing_here_and_is_ignored_where_it_was() {
+        let_pass(Signal::SIGXCPU).unwrap();
+        raise(Signal::SIGXCPU).unwrap();
+        // SAFETY: no code of ours is made a handler.
+        unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }.unwrap();
+        let_pass(Signal::SIGXFSZ).unwrap();
+        // SAFETY: as above; it is put back as it was.
+        let before =
+            [Signal::SIGXFSZ, Signal::SIGXCPU].map(|what| unsafe { signal(what, SigHandler::SigDfl) }.unwrap());
+        assert!(matches!(before, [SigHandler::SigIgn, SigHandler::Handler(_)]));
+    }
 
     #[test]
     fn only_the_new_thread_is_deaf() {

@@ -51,7 +51,7 @@ use running::{FirstStart, Running};
 
 /// Runs the job that the guardian was asked for. Returns the status to exit with.
 pub fn run(arguments: Launch) -> Result<u8> {
-    signals::give_back()?;
+    signals::leave_to_guardian(&arguments.run.signals)?;
     // Not the guardian's name: a kill by name would end both.
     nix::sys::prctl::set_name(c"inst-launcher")?;
     keep_none_that_is_large();

@@ -101,14 +101,19 @@ impl Requests {
     }
 }
 
-/// Undoes what a process inherited of [`take_over`], before it starts threads or processes.
+/// Undoes what the launcher inherited of [`take_over`], before it starts threads or processes. Signals that the guardian
+/// passes on come through its link alone: whoever sends SIGTERM to all of a run, as service managers do, asks for one
+/// end, and the launcher is needed for that.
 ///
 /// A shell without job control starts what it puts into the background with the terminal's two signals ignored, and the
 /// ranks would inherit that: a user that then sends the job a SIGINT would wait for ever.
-pub fn give_back() -> Result<()> {
+pub fn leave_to_guardian(options: &SignalOptions) -> Result<()> {
+    use instanton::internal::sys::signals::{act_by_default, let_pass};
     for signal in [Signal::SIGINT, Signal::SIGQUIT] {
-        instanton::internal::sys::signals::act_by_default(signal).context("cannot reset signals")?;
+        act_by_default(signal).context("cannot reset signals")?;
     }
+    let named = options.forward_signals.iter().copied().flatten();
+    FORWARDED.into_iter().chain(named).try_for_each(let_pass).context("cannot reset signals")?;
     SigSet::empty().thread_set_mask().context("cannot unblock signals")
 }
 

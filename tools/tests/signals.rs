@@ -70,6 +70,21 @@ fn a_request_to_end_ends_also_who_does_not_listen() {
     assert!(ended.stderr.contains("SIGTERM"), "{ended:?}");
 }
 
+/// As service managers do. A launcher that died of it would take the ranks with it.
+#[test]
+fn a_signal_to_each_process_of_a_run_leaves_the_ranks_their_time() {
+    for (signal, name) in [(Signal::SIGTERM, "TERM"), (Signal::SIGINT, "INT")] {
+        let script =
+            format!("trap 'ended=1' {name}; echo $$ $PPID; until [ \"$ended\" ]; do :; done; echo ended; exit 5");
+        let mut job = Job::start(["sh", "-c", &script], Stdio::null());
+        let line = numbers(&job.line());
+        let [guardian, others @ ..] = four(&job, line[1]);
+        others.into_iter().chain([guardian, line[0]]).for_each(|pid| kill(pid, signal).unwrap());
+        let ended = job.finish();
+        assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(5), "ended\n", ""), "{ended:?}");
+    }
+}
+
 #[test]
 fn a_signal_that_ends_the_ranks_is_the_jobs_status() {
     let job = waiting(2, "");

@@ -81,8 +81,8 @@ pub struct AppSpec {
     pub arguments: Vec<OsString>,
 }
 
-/// Reads a request; `node` is this machine's name. Attributes that are required must be among
-/// [`SERVED`], or `serves` says so.
+/// Reads a request; `is_here` says whether a name of a host is of one that processes can be started on. Attributes that
+/// are required must be among [`SERVED`], or `serves` says so.
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED` for a required attribute that nobody serves, `ERR_JOB_FAILED_TO_MAP` where only other machines
@@ -92,7 +92,7 @@ pub struct AppSpec {
 pub fn read(
     job_info: &[Info],
     apps: &[data::App],
-    node: &str,
+    is_here: impl Fn(&str) -> bool,
     serves: impl Fn(&Info) -> bool,
 ) -> Result<Vec<AppSpec>, Status> {
     let infos = || apps.iter().flat_map(|app| &app.info).chain(job_info);
@@ -101,12 +101,12 @@ pub fn read(
         return Err(Status::ERR_NOT_SUPPORTED);
     }
     let mut hosts = infos().filter(|info| info.key == keys::HOST).filter_map(|info| info.value.as_str());
-    if !hosts.all(|hosts| hosts.split(',').any(|host| is_named(host.split(':').next().unwrap_or(host).trim(), node))) {
+    if !hosts.all(|hosts| hosts.split(',').any(|host| is_here(host.split(':').next().unwrap_or(host).trim()))) {
         return Err(Status::ERR_JOB_FAILED_TO_MAP);
     }
     for file in infos().filter(|info| info.key == keys::HOSTFILE) {
         let hosts = hosts_in(file.value.as_str().ok_or(Status::ERR_BAD_PARAM)?)?;
-        if hosts.is_empty() || !hosts.iter().all(|host| is_named(host, node)) {
+        if hosts.is_empty() || !hosts.iter().all(|host| is_here(host)) {
             return Err(Status::ERR_JOB_FAILED_TO_MAP);
         }
     }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     fn read_as(info: Vec<Info>, edit: impl FnOnce(&mut data::App)) -> Result<AppSpec, Status> {
-        read(&info, &[app(edit)], "n.site", |_| false).map(|mut specs| specs.remove(0))
+        read(&info, &[app(edit)], |host| is_named(host, "n.site"), |_| false).map(|mut specs| specs.remove(0))
     }
 
     #[test]

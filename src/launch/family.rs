@@ -247,7 +247,7 @@ impl Family {
         let node = server.hostname().to_string_lossy().into_owned();
         let limits = TimeLimits::read(&request.job_info)?;
         let until = limits.start.map(|limit| Instant::now() + limit);
-        let specs = app::read(&request.job_info, &request.apps, &node, is_of_tools)?;
+        let specs = app::read(&request.job_info, &request.apps, |host| app::is_named(host, &node), is_of_tools)?;
         let apps = App::all(specs).map_err(|_| Status::ERR_JOB_SYS_OP_FAILED)?;
         let programs = program::all(&apps).map_err(|(_, lacks)| lacks.status())?;
         let own = server.proc();

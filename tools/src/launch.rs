@@ -14,7 +14,7 @@ mod groups;
 mod hang;
 mod hanging;
 mod pace;
-mod placing;
+pub mod placing;
 mod plan;
 mod questions;
 mod requests;

@@ -15,10 +15,12 @@ use instanton::internal::pmi;
 use instanton::launch::{self, AppSpec, TimeLimits};
 use instanton::server::Completion;
 
+use crate::args::Hosts;
 use crate::debugger::daemons::Daemons;
 use crate::debugger::stops::Stops;
 use crate::files::Files;
 use crate::job::{Job, ProcessSet, StreamOptions, Tags};
+use crate::launch::placing::Part;
 use crate::placement::{Binding, Mapping, Policy};
 use crate::survival::Survival;
 use crate::ties::Tells;
@@ -79,17 +81,17 @@ pub fn served() -> Vec<&'static str> {
 }
 
 impl Request {
-    /// The applications to plan; `node` is this machine's name, and `session` is the directory of the run. Processes that are to run in the session's directory do so whatever else is
-    /// said.
+    /// The applications to plan; `hosts` are those of the run, and `session` is its directory. Processes that are to run
+    /// in that do so whatever else is said.
     ///
     /// # Errors
     /// As [`launch::read`]; `ERR_BAD_PARAM` for files without a name.
-    pub fn specs(&self, node: &str, session: &Path) -> Result<Vec<AppSpec>, Status> {
+    pub fn specs(&self, hosts: &Hosts, session: &Path) -> Result<Vec<AppSpec>, Status> {
         if !Files::are_named(&self.info) {
             return Err(Status::ERR_BAD_PARAM);
         }
         let serves = |info: &Info| MORE.iter().any(|key| info.key == *key) || is_placement(info);
-        let mut specs = launch::read(&self.info, &self.apps, node, serves)?;
+        let mut specs = launch::read(&self.info, &self.apps, |host| hosts.first(host).is_some(), serves)?;
         for (spec, app) in specs.iter_mut().zip(&self.apps) {
             let wanted = app.info.find(keys::SET_SESSION_CWD).or_else(|| self.info.find(keys::SET_SESSION_CWD));
             if wanted.is_some_and(Info::is_true) {
@@ -100,6 +102,31 @@ impl Request {
             }
         }
         Ok(specs)
+    }
+
+    /// The parts of the job that are placed together: all of it, or each application where these name hosts of their own.
+    /// A node of a run on several has `all` slots where it is named without a number.
+    ///
+    /// # Errors
+    /// `ERR_JOB_FAILED_TO_MAP` for numbers of slots that make no sense.
+    pub fn parts(&self, hosts: &Hosts, all: u32) -> Result<Vec<Part>, Status> {
+        let part = |app: &App| {
+            let named = |key| app.info.find(key).or_else(|| self.info.find(key)).and_then(|info| info.value.as_str());
+            // Names of others mean nothing, where one is ours.
+            let list = named(keys::HOST).into_iter().flat_map(|list| list.split(','));
+            let entries: Vec<&str> = list.filter(|entry| hosts.have(entry)).collect();
+            let files: Vec<&Path> = named(keys::HOSTFILE).map(Path::new).into_iter().collect();
+            let slots = if hosts.are_several() { hosts.slots(&entries, &files, all) } else { Ok(None) };
+            let slots = slots.map_err(|_| Status::ERR_JOB_FAILED_TO_MAP)?;
+            Ok(Part { ranks: u32::try_from(app.maxprocs).unwrap_or(0), slots })
+        };
+        let mut parts = self.apps.iter().map(part).collect::<Result<Vec<Part>, Status>>()?;
+        if parts.iter().all(|part| part.slots == parts[0].slots) {
+            let ranks = parts.iter().map(|part| part.ranks).sum();
+            parts.truncate(1);
+            parts.iter_mut().for_each(|part| part.ranks = ranks);
+        }
+        Ok(parts)
     }
 
     /// Settles which daemons of a debugger are asked for, if any are, and how many; `homes` gives the nodes of the ranks
@@ -290,12 +317,37 @@ mod tests {
             let mut request = request(vec![]);
             request.apps[0].env = settings.iter().map(|setting| Text::new(*setting).unwrap()).collect();
             request.apps[0].info = vec![Info::new(pmi::PATH, "/a:/b")];
-            request.specs("n", Path::new("/s")).unwrap()[0].path.clone().unwrap()
+            request.specs(&Hosts::new("n", 1), Path::new("/s")).unwrap()[0].path.clone().unwrap()
         };
         assert_eq!(path(&["PATH=/bin"]), "/a:/b:/bin");
         assert_eq!(path(&["PATH="]), "/a:/b");
         assert_eq!(path(&[]).to_str().unwrap(), format!("/a:/b:{}", std::env::var("PATH").unwrap()));
-        assert_eq!(request(vec![]).specs("n", Path::new("/s")).unwrap()[0].path, None);
+        assert_eq!(request(vec![]).specs(&Hosts::new("n", 1), Path::new("/s")).unwrap()[0].path, None);
+    }
+
+    #[test]
+    fn hosts_are_those_of_the_job_or_of_each_application() {
+        let two = Hosts::new("m", 2);
+        let slots = |mut request: Request, of_apps: &[&str]| {
+            let app = request.apps.remove(0);
+            let of_app = |hosts: &&str| {
+                let info = if hosts.is_empty() { vec![] } else { vec![Info::new(keys::HOST, *hosts)] };
+                App { info, maxprocs: 2, ..app.clone() }
+            };
+            request.apps = of_apps.iter().map(of_app).collect();
+            request.specs(&two, Path::new("/s"))?;
+            let parts = request.parts(&two, 8)?;
+            Ok(parts.into_iter().map(|part| (part.ranks, part.slots)).collect::<Vec<_>>())
+        };
+        let of_job = |hosts: &str| request(vec![Info::new(keys::HOST, hosts)]);
+        assert_eq!(slots(request(vec![]), &["", ""]), Ok(vec![(4, None)]));
+        assert_eq!(slots(of_job("m-n0"), &[""]), Ok(vec![(2, Some(vec![1, 0]))]));
+        assert_eq!(slots(of_job("other,n1:3"), &["", ""]), Ok(vec![(4, Some(vec![0, 3]))]));
+        assert_eq!(slots(of_job("m:*"), &[""]), Ok(vec![(2, Some(vec![8, 8]))]));
+        let each = vec![(2, Some(vec![0, 1])), (2, Some(vec![1, 0]))];
+        assert_eq!(slots(of_job("n0"), &["n1", ""]), Ok(each));
+        assert_eq!(slots(of_job("m-n2"), &[""]), Err(Status::ERR_JOB_FAILED_TO_MAP));
+        assert_eq!(slots(of_job("n0:x"), &[""]), Err(Status::ERR_JOB_FAILED_TO_MAP));
     }
 
     #[test]
@@ -335,7 +387,7 @@ mod tests {
         assert!(request(vec![Info::new(keys::EVENT_SILENT_TERMINATION, true)]).tells().is_silent);
         let required = [(keys::MAPBY, "slot"), (keys::RANKBY, "NODE"), (keys::BINDTO, "none")];
         let required = required.map(|(key, value)| Info::new(key, value).required());
-        assert!(request(required.to_vec()).specs("n", Path::new("/s")).is_ok());
+        assert!(request(required.to_vec()).specs(&Hosts::new("n", 1), Path::new("/s")).is_ok());
         let policy =
             |infos: &[Info]| request(infos.to_vec()).policy(&Policy { per_rank: Some(2), ..Policy::default() });
         assert_eq!(policy(&required).map(|policy| policy.binds()), Ok(None));
@@ -345,8 +397,14 @@ mod tests {
         assert_eq!(policy(&numa).map(|policy| policy.mapping), Ok(Mapping::By(Kind::Numa)));
         assert_eq!(policy(&[Info::new(keys::BINDTO, "moon").required()]), Err(Status::ERR_NOT_SUPPORTED));
         let inside = [Info::new(keys::SET_SESSION_CWD, true).required()];
-        assert_eq!(request(inside.to_vec()).specs("n", Path::new("/s")).unwrap()[0].wdir, Some("/s".into()));
+        assert_eq!(
+            request(inside.to_vec()).specs(&Hosts::new("n", 1), Path::new("/s")).unwrap()[0].wdir,
+            Some("/s".into())
+        );
         let nameless = Info::new(keys::OUTPUT_TO_FILE, "");
-        assert_eq!(request(vec![nameless]).specs("n", Path::new("/s")).err(), Some(Status::ERR_BAD_PARAM));
+        assert_eq!(
+            request(vec![nameless]).specs(&Hosts::new("n", 1), Path::new("/s")).err(),
+            Some(Status::ERR_BAD_PARAM)
+        );
     }
 }

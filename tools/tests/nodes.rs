@@ -253,6 +253,41 @@ fn tools_attach_to_each_node_and_see_the_same() {
 }
 
 #[test]
+fn a_job_is_started_on_the_hosts_that_its_request_names() {
+    let mut job = Job::start(["--nodes", "2", "sh", "-c", "echo $PMIX_HOSTNAME; exec sleep 1000"], Stdio::null());
+    let first = job.line();
+    let machine = first.strip_suffix("-n0").unwrap();
+    let tool = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(job.pid().as_raw()))]).unwrap();
+    let file = job.directory().join("hosts");
+    let argv = ["sh", "-c", "echo ${PMIX_HOSTNAME##*-}"].map(|word| Text::new(word).unwrap()).to_vec();
+    let app = App { cmd: None, argv, env: vec![], cwd: None, maxprocs: 2, info: vec![] };
+    let spawn = |info: Info| tool.primary().spawn(&[info], &[app.clone()]).wait();
+    let full = |node: u32| format!("{machine}-n{node}");
+    for (hosts, places) in [
+        (full(0).as_str(), ["n0", "n0"]),
+        (&full(1), ["n1", "n1"]),
+        ("n1", ["n1", "n1"]),
+        ("n1:1,n0:1", ["n0", "n1"]),
+        (machine, ["n0", "n1"]),
+        ("localhost", ["n0", "n1"]),
+    ] {
+        std::fs::write(&file, hosts.replace(',', "\n")).unwrap();
+        for info in [Info::new(keys::HOST, hosts), Info::new(keys::HOSTFILE, file.to_str().unwrap())] {
+            spawn(info).unwrap_or_else(|error| panic!("{hosts}: {error:?}"));
+            let mut found = [job.line(), job.line()];
+            found.sort();
+            assert_eq!(found, places, "{hosts}");
+        }
+    }
+    let error = spawn(Info::new(keys::HOST, full(2))).unwrap_err();
+    assert_eq!(error.status(), Status::ERR_JOB_FAILED_TO_MAP);
+    std::fs::remove_file(file).unwrap();
+    tool.finalize(&[]).unwrap();
+    job.send(Signal::SIGTERM);
+    assert_eq!(job.finish().code, Some(143));
+}
+
+#[test]
 fn all_nodes_hear_of_a_time_limit_that_has_passed_on_one() {
     let told = ["connect", "construct", "fence"]
         .map(|what| [(); 2].map(|()| format!("{what}: PMIX_ERR_TIMEOUT, then PMIX_SUCCESS")));

@@ -1,7 +1,7 @@
 //! Options that name machines. There is one, this one, which they may give a number of slots; of a run on simulated
 //! nodes they may name these.
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use instanton::launch::is_named;
@@ -61,6 +61,47 @@ impl Hosts {
     pub fn first(&self, name: &str) -> Option<u32> {
         self.named(name).first().map(|node| *node as u32)
     }
+
+    /// Returns whether there are several nodes.
+    pub fn are_several(&self) -> bool {
+        self.nodes.len() > 1
+    }
+
+    /// Returns whether an entry of a list of hosts, which may have a number of slots, names one of the nodes.
+    pub fn have(&self, entry: &str) -> bool {
+        !self.named(split(entry).0).is_empty()
+    }
+
+    /// Returns the number of slots that entries of lists give each node, or the lines of files where there are none;
+    /// none where neither names any. A node has `all` slots by itself.
+    ///
+    /// # Errors
+    /// A line that names the place of what is wrong.
+    pub fn slots(&self, entries: &[&str], files: &[&Path], all: u32) -> Result<Option<Vec<u32>>, String> {
+        let mut slots = vec![Slots::default(); self.nodes.len()];
+        for entry in entries {
+            read_host(entry, all, self, &mut slots).map_err(|error| format!("--host {entry}: {error}"))?;
+        }
+        if entries.is_empty() {
+            for path in files {
+                let name = path.display();
+                let text =
+                    fs::read_to_string(path).map_err(|error| format!("cannot read the host file {name}: {error}"))?;
+                let before = slots.clone();
+                for (line, number) in text.lines().zip(1..) {
+                    read_line(line, self, &mut slots).map_err(|error| format!("{name}:{number}: {error}"))?;
+                }
+                if slots == before {
+                    return Err(format!("the host file {name} names no machine"));
+                }
+            }
+        } else if let Some(path) = files.iter().find(|path| fs::File::open(path).is_err()) {
+            return Err(format!("cannot read the host file {}", path.display()));
+        }
+        let given = |slots: &Slots| slots.given.saturating_add(if slots.is_open { all } else { 0 });
+        let is_said = slots.iter().any(|slots| *slots != Slots::default());
+        Ok(is_said.then(|| slots.iter().map(given).collect()))
+    }
 }
 
 impl HostArgs {
@@ -80,40 +121,15 @@ impl HostArgs {
     /// # Errors
     /// A line that names the place of what is wrong.
     pub fn slots(&self, all: u32, hosts: &Hosts) -> Result<Option<Vec<u32>>, String> {
-        let mut slots = vec![Slots::default(); hosts.nodes.len()];
-        for entry in self.host.iter().flat_map(|list| list.split(',')) {
-            read_host(entry, all, hosts, &mut slots).map_err(|error| format!("--host {entry}: {error}"))?;
-        }
-        if self.host.is_empty() {
-            for path in &self.hostfile {
-                let name = path.display();
-                let text =
-                    fs::read_to_string(path).map_err(|error| format!("cannot read the host file {name}: {error}"))?;
-                let before = slots.clone();
-                for (line, number) in text.lines().zip(1..) {
-                    read_line(line, hosts, &mut slots).map_err(|error| format!("{name}:{number}: {error}"))?;
-                }
-                if slots == before {
-                    return Err(format!("the host file {name} names no machine"));
-                }
-            }
-        } else if let Some(path) = self.hostfile.iter().find(|path| fs::File::open(path).is_err()) {
-            return Err(format!("cannot read the host file {}", path.display()));
-        }
-        let given = |slots: &Slots| slots.given.saturating_add(if slots.is_open { all } else { 0 });
-        let is_said = slots.iter().any(|slots| *slots != Slots::default());
-        Ok(is_said.then(|| slots.iter().map(given).collect()))
+        let entries: Vec<&str> = self.host.iter().flat_map(|list| list.split(',')).collect();
+        let files: Vec<&Path> = self.hostfile.iter().map(PathBuf::as_path).collect();
+        hosts.slots(&entries, &files, all)
     }
 }
 
 /// `NAME`, `NAME:N` or `NAME:*`.
 fn read_host(entry: &str, all: u32, hosts: &Hosts, slots: &mut [Slots]) -> Result<(), String> {
-    let entry = entry.trim();
-    let (name, number) = match entry.rsplit_once(':') {
-        // An address of IPv6 without brackets has more colons.
-        Some((name, number)) if !name.contains(':') || name.ends_with(']') => (name, Some(number)),
-        _ => (entry, None),
-    };
+    let (name, number) = split(entry);
     let nodes = here(name, hosts)?;
     let number = match number {
         None => 1,
@@ -122,6 +138,16 @@ fn read_host(entry: &str, all: u32, hosts: &Hosts, slots: &mut [Slots]) -> Resul
     };
     nodes.into_iter().for_each(|node| slots[node].given = slots[node].given.saturating_add(number));
     Ok(())
+}
+
+/// The name in an entry of a list of hosts, and its number of slots.
+fn split(entry: &str) -> (&str, Option<&str>) {
+    let entry = entry.trim();
+    match entry.rsplit_once(':') {
+        // An address of IPv6 without brackets has more colons.
+        Some((name, number)) if !name.contains(':') || name.ends_with(']') => (name, Some(number)),
+        _ => (entry, None),
+    }
 }
 
 /// `NAME`, `NAME slots=N` or `NAME:N`; a comment begins with `#`.

@@ -93,28 +93,42 @@ pub fn machine(jobs: &Jobs) -> Option<Arc<Machine>> {
     known.or_else(|| hwloc::place(true).and_then(|place| Machine::of_cores(&place.cores)).map(Arc::new))
 }
 
-/// Places the ranks of one more job on the nodes that are `up`.
+/// Ranks of a job that are placed together.
+pub struct Part {
+    pub ranks: u32,
+    /// Slots of every node, where it was said which nodes are meant.
+    pub slots: Option<Vec<u32>>,
+}
+
+/// Places the ranks of one more job, part by part, on the nodes that are `up`.
 ///
 /// # Errors
-/// `ERR_JOB_FAILED_TO_MAP` where the machine lacks something, or others are bound there.
-pub fn beside(jobs: &Jobs, policy: Policy, ranks: u32, up: &[u32]) -> Result<Placement, Status> {
-    let slots = jobs.first().slots_of_nodes.as_ref();
-    let slots = slots.map(|slots| up.iter().map(|node| slots[*node as usize]).collect::<Vec<_>>());
-    let nodes = Nodes { count: up.len() as u32, slots: slots.as_deref() };
+/// `ERR_JOB_FAILED_TO_MAP` where the machine lacks something, others are bound there, or no node that is meant is up.
+pub fn beside(jobs: &Jobs, policy: Policy, parts: &[Part], up: &[u32]) -> Result<Placement, Status> {
     let machine = if policy.needs_machine() { machine(jobs) } else { None };
-    let placements = jobs.all().map(|live| &live.job.placement);
+    // Where nobody knows the machine, ranks are not bound.
+    let unknown = Machine::synthetic(&[(Kind::Core, 1)]);
+    let policy = if machine.is_some() || !policy.needs_machine() { policy } else { Policy::default() };
     // Nodes that are down are left out of the numbers here.
     let among = |spot: &Spot| {
         let node = up.iter().position(|node| *node == spot.node)? as u32;
         Some(Spot { node, ..spot.clone() })
     };
-    let taken: Vec<Spot> = placements.flat_map(|placement| &placement.spots).filter_map(among).collect();
-    let taken: Vec<&Spot> = taken.iter().collect();
-    // Where nobody knows the machine, ranks are not bound.
-    let unknown = Machine::synthetic(&[(Kind::Core, 1)]);
-    let policy = if machine.is_some() || !policy.needs_machine() { policy } else { Policy::default() };
-    let spots = placement::place(&policy, machine.as_deref().unwrap_or(&unknown), nodes, ranks, &taken, None);
-    let mut spots = spots.map_err(|_| Status::ERR_JOB_FAILED_TO_MAP)?;
+    let placements = jobs.all().map(|live| &live.job.placement);
+    let mut taken: Vec<Spot> = placements.flat_map(|placement| &placement.spots).filter_map(among).collect();
+    let others = taken.len();
+    for Part { ranks, slots } in parts {
+        let slots = slots.as_ref().or(jobs.first().slots_of_nodes.as_ref());
+        let slots = slots.map(|slots| up.iter().map(|node| slots[*node as usize]).collect::<Vec<_>>());
+        if slots.as_ref().is_some_and(|slots| slots.iter().all(|slots| *slots == 0)) {
+            return Err(Status::ERR_JOB_FAILED_TO_MAP);
+        }
+        let nodes = Nodes { count: up.len() as u32, slots: slots.as_deref() };
+        let before: Vec<&Spot> = taken.iter().collect();
+        let spots = placement::place(&policy, machine.as_deref().unwrap_or(&unknown), nodes, *ranks, &before, None);
+        taken.extend(spots.map_err(|_| Status::ERR_JOB_FAILED_TO_MAP)?);
+    }
+    let mut spots = taken.split_off(others);
     spots.iter_mut().for_each(|spot| spot.node = up[spot.node as usize]);
     Ok(Placement { policy, spots, machine })
 }

@@ -4,7 +4,7 @@ use instanton::data::Rank;
 use instanton::internal::sys::hwloc::Place;
 use instanton::launch::AppSpec;
 
-use super::placing::{self, Request};
+use super::placing::{self, Part, Request};
 use crate::args::{Hosts, Run};
 use crate::debugger::stops::Stops;
 use crate::job::{Placement, ProcessSet, StreamOptions, processors};
@@ -118,7 +118,7 @@ pub fn beside(jobs: &Jobs, free: u32, up: &[u32], call: &JobCall) -> Result<Plan
     if let Some(rank) = run.output.stdin.target().filter(|rank| rank.is_process() && *rank >= Rank(ranks)) {
         return Err(senseless(format!("--stdin {rank}: there is no such rank, only 0 to {}", ranks - 1)));
     }
-    let placement = placing::beside(jobs, policy, ranks, up);
+    let placement = placing::beside(jobs, policy, &[Part { ranks, slots: None }], up);
     let placement =
         placement.map_err(|_| senseless("its ranks cannot be placed so beside those that run".to_owned()))?;
     let options = run.output.options(directory).map_err(senseless)?;

@@ -11,7 +11,8 @@ use super::groups::signal;
 use super::running::Running;
 use super::stage::Stage;
 use super::{explain, placing};
-use crate::job::Placement;
+use crate::args::Hosts;
+use crate::job::{Placement, node_name};
 use crate::say::say;
 use crate::server::Pmix;
 use crate::spawn;
@@ -64,7 +65,8 @@ impl Running {
         let until = limits.start.map(|limit| Instant::now() + limit);
         let homes = request.settle_daemons(|target| self.jobs.homes(target))?;
         let first = self.jobs.first();
-        let specs = request.specs(&first.nodes[0], first.session.top())?;
+        let hosts = Hosts::new(&node_name().map_err(|_| Status::ERR_JOB_SYS_OP_FAILED)?, first.nodes.len() as u32);
+        let specs = request.specs(&hosts, first.session.top())?;
         let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
         let (number, before) = self.jobs.next(ranks).ok_or(Status::ERR_JOB_INSUFFICIENT_RESOURCES)?;
         let failed = |_| Status::ERR_JOB_SYS_OP_FAILED;
@@ -75,7 +77,8 @@ impl Running {
             Some(homes) => job.place(Placement::unbound(homes), Vec::new()),
             None => {
                 let policy = request.policy(&first.placement.policy)?;
-                let placement = placing::beside(&self.jobs, policy, job.size(), &pmix.nodes_up())?;
+                let parts = request.parts(&hosts, first.slots)?;
+                let placement = placing::beside(&self.jobs, policy, &parts, &pmix.nodes_up())?;
                 job.place(placement, self.jobs.before_on_nodes());
             }
         }

@@ -17,6 +17,7 @@
 //! rank require             ask for what nobody knows wherever ranks meet, and of their output
 //! rank quit WHAT           rank 3 of 4 leaves a group while the others do something with it
 //! rank abort-one RANK      rank 0 has that rank ended; the others meet without it
+//! rank abort-self RANK     that rank has itself alone ended; the others meet without it
 //! rank outlive             say which node is the first to go down, and finalize
 //! rank offer KEY RANGE      publish 17 for the session or the namespace, and wait for a line of input
 //! rank find KEY             say what is published
@@ -90,7 +91,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["late"] => return late(&client),
         ["require"] => return require(&client),
         ["quit", what] => return quit(&client, what),
-        ["abort-one", rank] => return abort_one(&client, rank.parse()?),
+        ["abort-one", rank] => return abort_one(&client, Rank(0), Rank(rank.parse()?)),
+        ["abort-self", rank] => return abort_one(&client, Rank(rank.parse()?), Rank(rank.parse()?)),
         ["leave", code] => std::process::exit(code.parse()?),
         ["put", key, value] => {
             client.put(Scope::GLOBAL, key, Value::string(format!("{value} {}", me.rank)))?;
@@ -451,21 +453,20 @@ fn quit(client: &Client, what: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Rank 0 has another one ended, and the others go on.
-fn abort_one(client: &Client, rank: u32) -> Result<(), Box<dyn Error>> {
+/// One rank has another, or itself, ended; the others meet without that.
+fn abort_one(client: &Client, by: Rank, of: Rank) -> Result<(), Box<dyn Error>> {
     let me = client.proc().clone();
     client.fence(&[], &[]).wait()?;
-    let other = Proc::new(me.nspace.clone(), Rank(rank));
-    if me == other {
+    if me.rank == by {
+        client.abort(7, Some(b"one is enough"), &[Proc::new(me.nspace.clone(), of)]).wait()?;
+    }
+    if me.rank == of {
         loop {
             std::thread::park();
         }
     }
-    if me.rank == Rank(0) {
-        client.abort(7, Some(b"one is enough"), &[other]).wait()?;
-    }
     let left: Vec<Proc> =
-        (0..3).filter(|left| *left != rank).map(|rank| Proc::new(me.nspace.clone(), Rank(rank))).collect();
+        (0..3).map(Rank).filter(|left| *left != of).map(|rank| Proc::new(me.nspace.clone(), rank)).collect();
     client.fence(&left, &[]).wait()?;
     say(&format!("rank {} goes on", me.rank))?;
     client.finalize(&[])?;

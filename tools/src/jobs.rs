@@ -431,19 +431,24 @@ impl Jobs {
         theirs.map(|live| Proc::new(live.job.nspace.clone(), Rank::WILDCARD)).collect()
     }
 
-    /// The processes that run among those named, each once; none at all when a name is nobody's.
-    pub fn named(&self, procs: &[Proc]) -> Option<Vec<Pid>> {
+    /// The processes that run among those named, each once.
+    ///
+    /// # Errors
+    /// `ERR_NOT_FOUND` when a name is nobody's, `ERR_BAD_PARAM` for one that can be nobody's.
+    pub fn named(&self, procs: &[Proc]) -> Result<Vec<Pid>, Status> {
         let mut found = BTreeSet::new();
         for proc in procs.iter().collect::<BTreeSet<_>>() {
-            let live = self.live.get(&self.number(&proc.nspace)?)?;
-            // All ranks are on this node.
-            let named = match proc.rank.is_process() {
-                true => slice::from_ref(live.ranks.get(proc.rank.0 as usize)?),
-                false => &live.ranks[..],
+            let live = self.number(&proc.nspace).and_then(|number| self.live.get(&number));
+            let ranks = &live.ok_or(Status::ERR_NOT_FOUND)?.ranks;
+            let named = match proc.rank {
+                // All ranks are on this node.
+                Rank::WILDCARD | Rank::LOCAL_NODE | Rank::LOCAL_PEERS => &ranks[..],
+                rank if rank.is_process() => slice::from_ref(ranks.get(rank.0 as usize).ok_or(Status::ERR_NOT_FOUND)?),
+                _ => return Err(Status::ERR_BAD_PARAM),
             };
             found.extend(named.iter().filter(|process| process.end.is_none()).filter_map(|process| process.pid));
         }
-        Some(found.into_iter().collect())
+        Ok(found.into_iter().collect())
     }
 
     /// The processes that run on a node.

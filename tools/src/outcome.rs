@@ -74,8 +74,8 @@ pub struct Outcome {
     sent: Vec<i32>,
     /// True if jobs that have nothing to do with it go on.
     is_partial: bool,
-    /// Exit status of the first job of a rank that has failed alone.
-    of_child: Option<u8>,
+    /// Exit status of what has failed alone first: a job of a rank, or a rank that has aborted itself.
+    of_one: Option<u8>,
 }
 
 impl Outcome {
@@ -102,9 +102,11 @@ impl Outcome {
         Self { sent: self.sent.clone(), ..Self::default() }
     }
 
-    /// A job that a rank has started has failed alone.
-    pub fn child_failed(&mut self, code: u8) {
-        self.of_child.get_or_insert(code);
+    /// A job that a rank has started has failed alone, or a rank has aborted itself.
+    pub fn failed_alone(&mut self, code: u8) {
+        if code != 0 {
+            self.of_one.get_or_insert(code);
+        }
     }
 
     /// The user sent a signal, which was passed on.
@@ -176,7 +178,7 @@ impl Outcome {
     /// All of the first job has been ended because somebody asked for that; this is the end of its last process. One
     /// that has ended well has done what it was asked for.
     pub fn ended_on_request(&mut self, end: End) {
-        if end != End::Code(0) {
+        if end != End::Code(0) && self.of_one.is_none() {
             self.decide(Cause::Dismissed(end));
         }
     }
@@ -199,7 +201,7 @@ impl Outcome {
     /// The exit status of the whole job.
     pub fn code(&self) -> u8 {
         match &self.cause {
-            None => self.of_child.unwrap_or(0),
+            None => self.of_one.unwrap_or(0),
             Some(Cause::Ended(_, End::Code(code)) | Cause::Dismissed(End::Code(code))) => low_byte(*code),
             Some(
                 Cause::Ended(_, End::Signal(signal))
@@ -229,12 +231,7 @@ impl Outcome {
             Cause::NoFinalize(who) => {
                 format!("{who} exited with code 0 after Init and without Finalize; the job was ended")
             }
-            Cause::Aborted(who, status, message) if message.is_empty() => {
-                format!("{who} called abort with status {status}; the job was ended")
-            }
-            Cause::Aborted(who, status, message) => {
-                format!("{who} called abort with status {status}: {message}; the job was ended")
-            }
+            Cause::Aborted(who, status, message) => format!("{}; the job was ended", abort(who, *status, message)),
             Cause::NotStarted(who, _, error) => format!("{who} could not be started: {error}"),
             Cause::TimedOut(limit) => format!("the job ran longer than {} s and was ended", limit.as_secs_f64()),
             Cause::StartTimedOut(limit) => {
@@ -256,13 +253,19 @@ impl Outcome {
     }
 }
 
+/// Returns the words for an abort.
+pub fn abort(who: &ProcName, status: i32, message: &str) -> String {
+    let colon = if message.is_empty() { "" } else { ": " };
+    format!("{who} called abort with status {status}{colon}{message}")
+}
+
 /// Returns the exit status that a shell shows for a process that a signal ended.
 pub fn of_signal(signal: i32) -> u8 {
     128 + (signal & 0x7f) as u8
 }
 
 /// A status is 8 bits wide; one that is not 0 must not become 0 by that.
-fn low_byte(status: i32) -> u8 {
+pub fn low_byte(status: i32) -> u8 {
     match (status, status as u8) {
         (0, _) => 0,
         (_, 0) => FAILURE,
@@ -376,6 +379,11 @@ mod tests {
         let (code, line) = outcome(|it| it.ended_on_request(End::Signal(9)));
         assert_eq!((code, line.as_str()), (137, "the job was ended by job control"));
         assert_eq!(outcome(|it| it.ended_on_request(End::Code(0))), (0, String::new()));
+        let aborted = outcome(|it| {
+            it.failed_alone(7);
+            it.ended_on_request(End::Signal(15));
+        });
+        assert_eq!(aborted, (7, String::new()), "that was said when it came");
     }
 
     #[test]

@@ -61,6 +61,16 @@ fn a_recoverable_job_goes_on_without_a_rank() {
 fn an_abort_of_one_process_ends_that_alone() {
     let ended = run(["-n", "3", &example_path("rank"), "abort-one", "2"]);
     assert_eq!((ended.code, sorted(&ended.stdout)), (Some(0), vec!["rank 0 goes on", "rank 1 goes on"]), "{ended:?}");
+    assert!(ended.stderr.contains("called abort with status 7: one is enough; the others go on"), "{ended:?}");
+    assert!(ended.stderr.starts_with("instanton: rank 0 on node "), "{ended:?}");
+}
+
+#[test]
+fn a_rank_that_aborts_itself_gives_the_run_its_status() {
+    let ended = run(["-n", "3", &example_path("rank"), "abort-self", "2"]);
+    assert_eq!((ended.code, sorted(&ended.stdout)), (Some(7), vec!["rank 0 goes on", "rank 1 goes on"]), "{ended:?}");
+    assert!(ended.stderr.starts_with("instanton: rank 2 on node "), "{ended:?}");
+    assert_eq!(said(&ended, "called abort with status 7: one is enough; the others go on"), 1, "{ended:?}");
 }
 
 #[test]

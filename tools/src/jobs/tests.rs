@@ -31,17 +31,20 @@ fn all_of(jobs: &Jobs, job: u32) -> Proc {
 fn processes_are_found_by_name() {
     let jobs = jobs();
     let pids = |procs: &[Proc]| jobs.named(procs).map(|found| found.into_iter().map(Pid::as_raw).collect::<Vec<_>>());
-    assert_eq!(pids(&[all_of(&jobs, 1)]), Some(vec![10, 11]));
-    assert_eq!(pids(&[jobs.first().proc(1), all_of(&jobs, 2)]), Some(vec![11, 20]));
-    assert_eq!(pids(&[jobs.first().proc(2)]), None);
-    assert_eq!(pids(&[Proc::new(Nspace::new("other").unwrap(), Rank::WILDCARD)]), None);
+    assert_eq!(pids(&[all_of(&jobs, 1)]), Ok(vec![10, 11]));
+    assert_eq!(pids(&[jobs.first().proc(1), all_of(&jobs, 2)]), Ok(vec![11, 20]));
+    assert_eq!(pids(&[jobs.first().proc(2)]), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(pids(&[Proc::new(Nspace::new("other").unwrap(), Rank::WILDCARD)]), Err(Status::ERR_NOT_FOUND));
+    let of_rank = |rank| pids(&[Proc::new(jobs.first().nspace.clone(), rank)]);
+    assert_eq!(of_rank(Rank::LOCAL_PEERS), Ok(vec![10, 11]));
+    assert_eq!([Rank::UNDEF, Rank::INVALID].map(of_rank), [(); 2].map(|()| Err(Status::ERR_BAD_PARAM)));
 }
 
 #[test]
 fn who_is_named_again_is_meant_once() {
     let jobs = jobs();
     let named = [jobs.first().proc(1), all_of(&jobs, 1), jobs.first().proc(1), all_of(&jobs, 2), all_of(&jobs, 2)];
-    assert_eq!(jobs.named(&named), Some([10, 11, 20].map(Pid::from_raw).to_vec()));
+    assert_eq!(jobs.named(&named), Ok([10, 11, 20].map(Pid::from_raw).to_vec()));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::running::Running;
 use crate::control;
 use crate::event::Abort;
 use crate::jobs::{ProcessEnd, Restart, Verdict};
-use crate::outcome::{End, Outcome};
+use crate::outcome::{self, End, Outcome};
 use crate::server::Pmix;
 
 impl Running {
@@ -61,14 +61,13 @@ impl Running {
         let root = self.jobs.root(number);
         let ending = self.jobs.fails(number, status);
         let is_first = ending.contains(&root);
-        let separately = self.callers.get(&root).map_or(self.reports_separately, |caller| caller.reports_separately)
-            || self.jobs.get(number).is_some_and(|live| live.job.daemons.is_some());
+        let separately = self.is_separate(number);
         let outcome = self.outcome_of(root);
         let mut beside = outcome.beside();
         tell(if is_first { outcome } else { &mut beside });
         if let Some(line) = beside.line() {
             if !separately {
-                outcome.child_failed(beside.code());
+                outcome.failed_alone(beside.code());
             }
             self.tell(root, &line);
         }
@@ -84,9 +83,16 @@ impl Running {
         for number in ending {
             self.give_up(number, pmix);
             let running = self.jobs.get(number).map(|live| live.job.all());
-            let running = running.and_then(|all| self.jobs.named(&[all])).unwrap_or_default();
+            let running = running.and_then(|all| self.jobs.named(&[all]).ok()).unwrap_or_default();
             self.terminate(running);
         }
+    }
+
+    /// Returns whether failures of a job leave the exit status as it is, unless those it belongs to end with it.
+    fn is_separate(&self, number: u32) -> bool {
+        let caller = self.callers.get(&self.jobs.root(number));
+        caller.map_or(self.reports_separately, |caller| caller.reports_separately)
+            || self.jobs.get(number).is_some_and(|live| live.job.daemons.is_some())
     }
 
     /// A rank asks for the end of processes, be they all of its job or others.
@@ -100,11 +106,19 @@ impl Running {
                 let proc = live.job.proc(rank);
                 procs.iter().any(|named| named.matches(&proc))
             });
-        if !is_all {
-            return self.control(control::Request::end(procs, done));
-        }
         let number = live.job.number;
         let who = self.jobs.who_is(&by);
+        if !is_all {
+            if self.jobs.named(&procs).is_ok() {
+                let root = self.jobs.root(number);
+                self.tell(root, &format!("{}; the others go on", outcome::abort(&who, status, &message)));
+                // Who aborts others has not failed.
+                if procs.iter().any(|named| named.matches(&by)) && (number == root || !self.is_separate(number)) {
+                    self.outcome_of(root).failed_alone(outcome::low_byte(status));
+                }
+            }
+            return self.control(control::Request::end(procs, done));
+        }
         self.job_fails(number, Status::ERR_JOB_ABORTED, pmix, |outcome| outcome.aborted(who, status, message));
         // Processes of other jobs that are named besides.
         let others: Vec<_> = procs.into_iter().filter(|named| named.nspace != by.nspace).collect();

@@ -37,9 +37,9 @@ impl Running {
             Asked::Query(request) => request.answer(&self.jobs, &self.allocations, self.until),
             Asked::Control(Request { targets, action: Action::Checkpoint(name), done, .. }) => {
                 let targets = targets.unwrap_or_default();
-                let known = self.jobs.named(&targets).is_some();
-                known.then(|| pmix.checkpoint(targets.into_iter().collect(), &name));
-                done.complete(if known { Ok((Status::SUCCESS, Vec::new())) } else { Err(Status::ERR_NOT_FOUND) });
+                let known = self.jobs.named(&targets);
+                let told = known.map(|_| pmix.checkpoint(targets.into_iter().collect(), &name));
+                done.complete(told.map(|()| (Status::SUCCESS, Vec::new())));
             }
             Asked::Control(request) => self.control(request),
             Asked::Measure(request) => request.answer(&self.jobs),

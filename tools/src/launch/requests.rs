@@ -22,10 +22,11 @@ impl Running {
         }
         let pids = match &request.targets {
             Some(named) => self.jobs.named(named),
-            None => Some(self.jobs.running().collect()),
+            None => Ok(self.jobs.running().collect()),
         };
-        let Some(pids) = pids else {
-            return request.done.complete(Err(Status::ERR_NOT_FOUND));
+        let pids = match pids {
+            Ok(pids) => pids,
+            Err(status) => return request.done.complete(Err(status)),
         };
         match request.action {
             Action::Kill => {

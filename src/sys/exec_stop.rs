@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_program_waits_at_its_first_instruction_until_it_is_continued() {
-        let child = spawn::tests::of("sh", &["-c", "exit 7"], start).unwrap();
+        let child = spawn::tests::of("/bin/sh", &["-c", "exit 7"], start).unwrap();
         let pid = Pid::from_raw(child as i32);
         let stopped = waitid(Id::Pid(pid), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT).unwrap();
         assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));

@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_ends_sees_none_before_there_is_one() {
-        let stopped = || spawn::tests::of("true", &[], exec_stop::start).unwrap() as i32;
+        let stopped = || spawn::tests::of("/bin/true", &[], exec_stop::start).unwrap() as i32;
         let end = |child: i32| {
             kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
             let killed = WaitStatus::Signaled(Pid::from_raw(child), Signal::SIGKILL, false);

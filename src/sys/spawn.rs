@@ -185,9 +185,33 @@ unsafe fn execute(prepared: &Prepared<'_>) -> c_int {
             return super::exec_stop::REFUSED;
         }
         step!(libc::sigprocmask(libc::SIG_SETMASK, prepared.mask.as_ref(), ptr::null_mut()));
-        libc::execvpe(prepared.program.as_ptr(), prepared.words.as_ptr(), prepared.environment.as_ptr());
+        let (program, words) = (prepared.program.as_ptr(), prepared.words.as_ptr());
+        libc::execve(program, words, prepared.environment.as_ptr());
+        let error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        // A script that names no interpreter is the shell's, as everywhere; a program of another machine is nobody's.
+        if error != libc::ENOEXEC || is_compiled(program) {
+            return error;
+        }
+        libc::execvpe(program, words, prepared.environment.as_ptr());
     }
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// Returns whether a file begins as a compiled program does. One that cannot be read is none.
+///
+/// # Safety
+/// The name is a string of C.
+unsafe fn is_compiled(file: *const c_char) -> bool {
+    let mut begin = [0u8; 4];
+    // SAFETY: system calls on the caller's string and on a place of this stack; none takes a lock or allocates.
+    unsafe {
+        let opened = libc::open(file, libc::O_RDONLY | libc::O_CLOEXEC);
+        if opened != -1 {
+            libc::read(opened, begin.as_mut_ptr().cast(), begin.len());
+            libc::close(opened);
+        }
+    }
+    begin == *b"\x7fELF"
 }
 
 #[cfg(test)]
@@ -195,6 +219,7 @@ pub(super) mod tests {
     use std::fs::File;
     use std::io::{Read, Write};
     use std::os::fd::{AsFd, OwnedFd};
+    use std::os::unix::fs::OpenOptionsExt;
 
     use nix::sys::wait::{WaitStatus, waitpid};
     use nix::unistd::Pid;
@@ -278,6 +303,22 @@ pub(super) mod tests {
             field(&std::fs::read_to_string("/proc/thread-self/status").unwrap(), "SigIgn:"),
             field(&before, "SigIgn:")
         );
+    }
+
+    #[test]
+    fn a_shell_takes_what_names_no_interpreter_and_nothing_that_was_compiled() {
+        let file = std::env::temp_dir().join(format!("instanton-spawn-{}", std::process::id()));
+        let start = |text: &[u8]| {
+            let alone = super::super::COPIES.write();
+            let mut made = File::options().create(true).write(true).truncate(true).mode(0o700).open(&file).unwrap();
+            made.write_all(text).unwrap();
+            drop((made, alone));
+            of(file.to_str().unwrap(), &[], |spawn| spawn.start()).map_err(|error| error.raw_os_error())
+        };
+        let child = Pid::from_raw(start(b"exit 7\n").unwrap() as i32);
+        assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 7));
+        assert_eq!(start(b"\x7fELF\nexit 7\n"), Err(Some(libc::ENOEXEC)));
+        std::fs::remove_file(file).unwrap();
     }
 
     #[test]

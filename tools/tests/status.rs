@@ -1,6 +1,8 @@
 //! The exit status of `instanton run` and the line that explains it.
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+
 use common::{Ended, Job, run, script};
 
 /// There is one line of ours, and it says this.
@@ -118,6 +120,14 @@ fn a_name_that_is_not_in_the_path_is_looked_for_in_the_directory_to_run_in() {
 fn no_program() {
     assert_says(&run(["/etc/passwd"]), 126, &["/etc/passwd"]);
     assert_says(&run(["/"]), 126, &["is a directory"]);
+    let foreign = std::env::temp_dir().join(format!("instanton-foreign-{}", std::process::id()));
+    let mut program = std::fs::read("/bin/sh").unwrap();
+    // The number of a machine that nobody has.
+    program[18..20].copy_from_slice(&[0xad, 0xde]);
+    std::fs::write(&foreign, program).unwrap();
+    std::fs::set_permissions(&foreign, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_says(&run([&foreign]), 126, &["no program for this machine"]);
+    std::fs::remove_file(foreign).unwrap();
 }
 
 #[test]

@@ -250,17 +250,20 @@ impl App {
     /// The applications of a job, one after the other.
     ///
     /// # Errors
-    /// When the working directory of this process is gone.
+    /// When the working directory of this process is gone, and one needs it.
     pub fn all(specs: Vec<AppSpec>) -> io::Result<Vec<App>> {
-        let here = std::env::current_dir()?;
         let mut first = 0;
         let apps = (0..).zip(specs).map(|(number, spec)| {
-            let wdir = spec.wdir.as_ref().map_or_else(|| here.clone(), |wdir| here.join(wdir));
+            let wdir = match &spec.wdir {
+                Some(wdir) if wdir.is_absolute() => wdir.clone(),
+                Some(wdir) => std::env::current_dir()?.join(wdir),
+                None => std::env::current_dir()?,
+            };
             let app = App { number, first, spec, wdir };
             first += app.spec.ranks;
-            app
+            Ok(app)
         });
-        Ok(apps.collect())
+        apps.collect()
     }
 
     /// Its ranks.

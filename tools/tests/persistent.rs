@@ -21,8 +21,13 @@ struct Up(Job);
 impl Up {
     /// With these options; it is there.
     fn with(options: &[&str]) -> Self {
+        Self::within(Path::new("."), options)
+    }
+
+    /// The same, started in this directory.
+    fn within(directory: &Path, options: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
-        command.arg("up").args(options).stdin(Stdio::null());
+        command.current_dir(directory).arg("up").args(options).stdin(Stdio::null());
         let mut up = Job::spawn(command);
         let line = up.line();
         assert!(line.contains(" is up (process ") && line.contains(&up.pid().to_string()), "{line}");
@@ -142,6 +147,29 @@ fn a_run_inside_is_to_its_user_as_one_of_its_own() {
     assert_eq!(up.run(&["-n", "3", rank.to_str().unwrap(), "abort", "1", "9"]).code, Some(9));
     let said = up.run(&["-n", "2", rank.to_str().unwrap(), "say"]);
     assert_eq!((said.code, said.stdout.matches(" of Uint32(2), ").count()), (Some(0), 2), "{said:?}");
+    up.down();
+}
+
+#[test]
+fn a_directory_that_is_gone_matters_to_those_who_run_in_it() {
+    let gone = std::env::temp_dir().join(format!("instanton-gone-{}", std::process::id()));
+    fs::create_dir(&gone).unwrap();
+    let up = Up::within(&gone, &["--slots", "2"]);
+    fs::remove_dir(&gone).unwrap();
+    assert_eq!(up.run(&["--wdir", "/", "pwd"]).stdout, "/\n");
+    assert!(up.run(&["pwd"]).stdout.ends_with("/tools\n"));
+    fs::create_dir(&gone).unwrap();
+    let within = |words: &str| {
+        let script = format!("cd $1; rmdir $1; \"$0\" run --in up {words} pwd; echo $?; mkdir $1");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_instanton"), gone.to_str().unwrap()]);
+        ended_of(command.env("TMPDIR", up.0.directory()).stdin(Stdio::null()))
+    };
+    assert_eq!(within("--wdir /").stdout, "/\n0\n");
+    for (words, code) in [("", 2), ("--wdir d", 2), ("--wdir / --output dir=d", 1)] {
+        assert_eq!(within(words).stdout, format!("{code}\n"), "{words}");
+    }
+    fs::remove_dir(gone).unwrap();
     up.down();
 }
 

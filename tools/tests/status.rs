@@ -117,6 +117,16 @@ fn a_name_that_is_not_in_the_path_is_looked_for_in_the_directory_to_run_in() {
 }
 
 #[test]
+fn a_directory_that_is_gone_matters_to_those_who_run_in_it() {
+    let ended = Job::in_shell(
+        "mkdir $TMPDIR/d; cd $TMPDIR/d; rmdir $TMPDIR/d; \"$0\" run --wdir / pwd; \"$0\" run pwd; echo $?",
+    )
+    .finish();
+    assert_eq!(ended.stdout, "/\n1\n", "{ended:?}");
+    assert!(ended.stderr.contains("the working directory is gone"), "{ended:?}");
+}
+
+#[test]
 fn no_program() {
     assert_says(&run(["/etc/passwd"]), 126, &["/etc/passwd"]);
     assert_says(&run(["/"]), 126, &["is a directory"]);

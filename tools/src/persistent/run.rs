@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -65,12 +64,15 @@ fn request(mut words: Vec<OsString>, options: &Run) -> Result<JobRequest, String
     if let Some(library) = options.general.library.to_possible_value() {
         words.splice(0..0, ["--library".into(), library.get_name().into()]);
     }
-    let here = std::env::current_dir().map_err(|error| format!("the working directory is gone: {error}"))?;
+    let here = std::env::current_dir().map_err(|error| format!("the working directory is gone: {error}"));
     let environment: Environment = std::env::vars_os().collect();
     // None are those that are given no number.
     let mut apps = options.apps(0)?;
     for AppSpec { environment: changes, wdir, path, .. } in &mut apps {
-        *wdir = Some(here.join(wdir.take().unwrap_or_else(PathBuf::new)));
+        *wdir = match wdir.take() {
+            Some(wdir) if wdir.is_absolute() => Some(wdir),
+            wdir => Some(here.clone()?.join(wdir.unwrap_or_default())),
+        };
         // The launcher's own is another.
         if path.is_none()
             && let Some(own) = environment.get("PATH".as_ref() as &std::ffi::OsStr)
@@ -78,6 +80,8 @@ fn request(mut words: Vec<OsString>, options: &Run) -> Result<JobRequest, String
             changes.insert(0, ("PATH".into(), Some(own.clone())));
         }
     }
+    // In one that is gone, nothing can be made.
+    let here = here.unwrap_or_else(|_| format!("/proc/{}/cwd", std::process::id()).into());
     Ok(JobRequest::new(words, apps, environment, here.into_os_string()))
 }
 

@@ -109,6 +109,8 @@ pub enum Event {
     CallerGone(u64),
     /// One of the outputs of the caller with this number is through, or broken.
     CallerPrinted(u64, io::Result<()>),
+    /// A file takes no more output of a rank of ours, or of the caller with this number; a line says which and why.
+    FileLost(Option<u64>, String),
     /// The server has forgotten a job that is over.
     Forgotten,
 }

@@ -83,17 +83,20 @@ impl Files {
         Self { only, ..self }
     }
 
-    /// Opens the file of a rank's stream (`stdout` or `stderr`), if there is to be one; empty, whatever was there, unless
-    /// the rank is started anew.
+    /// Opens the file of a rank's stream (`stdout` or `stderr`), if there is to be one, and says its name; empty, whatever
+    /// was there, unless the rank is started anew.
     ///
     /// # Errors
     /// When it cannot be made; the error names the file.
-    pub fn open(&self, source: &Source<'_>, stream: &str) -> io::Result<Option<File>> {
+    pub fn open(&self, source: &Source<'_>, stream: &str) -> io::Result<Option<(PathBuf, File)>> {
         let name = if self.is_by_number { source.number.to_string() } else { source.nspace.to_string() };
         let Some(file) = self.name(&name, source.size, source.rank, stream) else { return Ok(None) };
         let made = fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))
             .and_then(|()| create(&file, source.is_restarted));
-        made.map(Some).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
+        match made {
+            Ok(made) => Ok(Some((file, made))),
+            Err(error) => Err(io::Error::new(error.kind(), format!("{}: {error}", file.display()))),
+        }
     }
 
     /// The file's name; `nspace` is the word for the job.

@@ -74,8 +74,9 @@ pub struct Outcome {
     sent: Vec<i32>,
     /// True if jobs that have nothing to do with it go on.
     is_partial: bool,
-    /// Exit status of what has failed alone first: a job of a rank, or a rank that has aborted itself.
+    /// Exit status of what has failed alone first: a job of a rank, a rank that has aborted itself, or a file of one.
     of_one: Option<u8>,
+    is_file_lost: bool,
 }
 
 impl Outcome {
@@ -107,6 +108,12 @@ impl Outcome {
         if code != 0 {
             self.of_one.get_or_insert(code);
         }
+    }
+
+    /// A file takes no more output of a rank. Returns whether it is the first.
+    pub fn is_first_file_lost(&mut self) -> bool {
+        self.failed_alone(FAILURE);
+        !std::mem::replace(&mut self.is_file_lost, true)
     }
 
     /// The user sent a signal, which was passed on.

@@ -181,11 +181,17 @@ impl Drop for OutputReceiver {
     }
 }
 
-/// Forwards until it is told of the end; then what the sources still hold.
+/// Forwards until it is told of the end; then what the sources still hold. `lost` is told of each file that takes no
+/// more of its rank's output; the rank goes on.
 ///
 /// # Errors
 /// When our own output cannot be written. The writers learn of it when the sources are closed, and what feeds more.
-pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiver) -> io::Result<()> {
+pub fn forward(
+    sources: &mut Vec<Source>,
+    mut sink: Sink,
+    fed: &mut OutputReceiver,
+    mut lost: impl FnMut(String),
+) -> io::Result<()> {
     let (mut finishing, mut are_many) = (false, false);
     let mut chunk = vec![0; CHUNK];
     let mut lines = Vec::new();
@@ -220,13 +226,15 @@ pub fn forward(sources: &mut Vec<Source>, mut sink: Sink, fed: &mut OutputReceiv
                 source.look();
             }
             match read {
-                Ok(count @ 1..) if source.hand_over(&chunk[..count]) => source.complete(&chunk[..count], &mut lines),
+                Ok(count @ 1..) if source.hand_over(&chunk[..count], &mut lost) => {
+                    source.complete(&chunk[..count], &mut lines);
+                }
                 Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !finishing => {}
                 // It has ended, or cannot be read, which is as good.
                 _ => {
-                    source.hand_over(&[]);
+                    source.hand_over(&[], &mut lost);
                     source.finish(&mut lines);
                     return false;
                 }
@@ -324,7 +332,7 @@ mod tests {
             script(ends);
             feed.end();
         });
-        let forwarding = thread::spawn(move || forward(&mut sources, sink, &mut { fed }));
+        let forwarding = thread::spawn(move || forward(&mut sources, sink, &mut { fed }, drop));
         let mut out = Vec::new();
         reader.read_to_end(&mut out).unwrap();
         writing.join().unwrap();
@@ -361,7 +369,7 @@ mod tests {
         drop(writer);
         let (feed, fed) = feed().unwrap();
         let mut sources = vec![Source::new(source.into(), style("[0]")).unwrap()];
-        let forwarding = thread::spawn(move || forward(&mut sources, sink, &mut { fed }));
+        let forwarding = thread::spawn(move || forward(&mut sources, sink, &mut { fed }, drop));
         end.write_all(b"name? ").unwrap();
         let mut prompt = [0; 9];
         reader.read_exact(&mut prompt).unwrap();
@@ -373,6 +381,29 @@ mod tests {
         reader.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "thanks\n[0]bye\n");
         forwarding.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_full_is_told_of_once_and_its_rank_goes_on() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let (pipe, mut end) = io::pipe().unwrap();
+        let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
+        drop(writer);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let source = Source::new(pipe.into(), style("")).unwrap().filed(Some(("of.rank".into(), full)), false);
+        let (feed, fed) = feed().unwrap();
+        let (tell, told) = mpsc::channel();
+        let lost = move |line| tell.send(line).unwrap();
+        let forwarding = thread::spawn(move || forward(&mut vec![source], sink, &mut { fed }, lost));
+        end.write_all(b"one\n").unwrap();
+        assert_eq!(told.recv().unwrap(), "cannot write of.rank: No space left on device (os error 28)");
+        end.write_all(b"two\n").unwrap();
+        drop(end);
+        feed.end();
+        let mut out = String::new();
+        reader.read_to_string(&mut out).unwrap();
+        forwarding.join().unwrap().unwrap();
+        assert_eq!((out.as_str(), told.recv()), ("one\ntwo\n", Err(mpsc::RecvError)));
     }
 
     #[test]
@@ -393,7 +424,7 @@ mod tests {
         drop(writer);
         let (feed, fed) = feed().unwrap();
         feed.end();
-        forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, &mut { fed }).unwrap();
+        forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, &mut { fed }, drop).unwrap();
         let mut out = String::new();
         reader.read_to_string(&mut out).unwrap();
         assert_eq!(out, "last words");
@@ -405,7 +436,7 @@ mod tests {
         let sink = Sink::new(writer.as_fd(), &Arc::default()).unwrap();
         drop(writer);
         let (feed, fed) = feed().unwrap();
-        let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, &mut { fed }));
+        let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, &mut { fed }, drop));
         feed.write(b"logged\n").unwrap();
         let (source, mut end) = io::pipe().unwrap();
         feed.add(Source::new(source.into(), style("[2.0]")).unwrap());
@@ -449,7 +480,7 @@ mod tests {
         let text = vec![b'x'; 20 << 20];
         feed.log(&style("").source, Whole(text.clone()), request).unwrap();
         feed.end();
-        let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, &mut { fed }));
+        let forwarding = thread::spawn(move || forward(&mut Vec::new(), sink, &mut { fed }, drop));
         reader.read_exact(&mut [0]).unwrap();
         assert_eq!(answers.try_recv(), Err(mpsc::TryRecvError::Empty), "a pipe does not hold the rest");
         let mut rest = Vec::new();
@@ -467,7 +498,7 @@ mod tests {
         drop((reader, writer));
         end.write_all(b"to nobody\n").unwrap();
         let (feed, fed) = feed().unwrap();
-        forward(&mut vec![Source::new(first.into(), style("")).unwrap()], sink, &mut { fed }).unwrap_err();
+        forward(&mut vec![Source::new(first.into(), style("")).unwrap()], sink, &mut { fed }, drop).unwrap_err();
         let (late, mut end) = io::pipe().unwrap();
         feed.add(Source::new(late.into(), style("")).unwrap());
         assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
@@ -484,7 +515,7 @@ mod tests {
         let [(first, mut end), (late, mut other)] = [io::pipe().unwrap(), io::pipe().unwrap()];
         end.write_all(b"to nobody\n").unwrap();
         let mut sources = vec![Source::new(first.into(), style("")).unwrap()];
-        forward(&mut sources, sink, &mut fed).unwrap_err();
+        forward(&mut sources, sink, &mut fed, drop).unwrap_err();
         feed.add(Source::new(late.into(), style("")).unwrap());
         other.write_all(b"more\n").unwrap();
         drop(fed);
@@ -500,7 +531,8 @@ mod tests {
         drop((reader, writer));
         end.write_all(b"to nobody\n").unwrap();
         let (_feed, fed) = feed().unwrap();
-        let error = forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, &mut { fed }).unwrap_err();
+        let error =
+            forward(&mut vec![Source::new(source.into(), style("")).unwrap()], sink, &mut { fed }, drop).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
         assert_eq!(end.write(b"more\n").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

@@ -206,6 +206,24 @@ fn without_room_in_tmpdir_a_line_says_what_cannot_be_made() {
     fs::remove_dir(place).unwrap();
 }
 
+#[test]
+fn a_file_that_takes_no_more_output_is_named_and_its_rank_goes_on() {
+    let place = std::env::temp_dir().join(format!("instanton-full-{}", std::process::id()));
+    fs::create_dir(&place).unwrap();
+    let script = r#"mount -t tmpfs -o size=64k none "$1" && echo mounted && cd "$1" && shift && "$@""#;
+    let writes = "head -c 1000000 /dev/zero; head -c 1000000 /dev/zero; echo end >&2";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(&place).arg(env!("CARGO_BIN_EXE_instanton"));
+    command.args(["run", "-n", "2", "--output", "file=o:nocopy", "sh", "-c", writes]);
+    if let Some((ended, rest)) = in_namespace(command) {
+        assert_eq!((ended.code, rest.as_str()), (Some(1), ""), "{ended:?}");
+        let lines: Vec<&str> = ended.stderr.lines().collect();
+        let is_named = |line: &str| line.starts_with("instanton: cannot write /") && line.contains(".out: ");
+        assert!(matches!(lines[..], [line] if is_named(line) && line.contains("(os error 28)")), "{ended:?}");
+    }
+    fs::remove_dir(place).unwrap();
+}
+
 /// Runs a script that says `mounted` first. Returns how it ended, and what it has said besides; nothing where a file
 /// system cannot be mounted.
 fn in_namespace(mut command: Command) -> Option<(Ended, String)> {

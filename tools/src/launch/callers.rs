@@ -27,7 +27,6 @@ use super::plan::{self, Plan};
 use super::running::{Running, forward};
 use super::stage::{GRACE, LINGER, READING, ROUND, Stage};
 use super::start::Starter;
-use crate::event::Event;
 use crate::family;
 use crate::job::StreamOptions;
 use crate::jobs::LiveJob;
@@ -142,8 +141,7 @@ impl Running {
         let print = || -> Result<()> {
             let sinks = Sink::both(&out, &err)?;
             for (fed, sink) in [fed_out, fed_err].into_iter().zip(sinks) {
-                let id = way.id;
-                forward(self.events.clone(), fed, sink, move |result| Event::CallerPrinted(id, result))?;
+                forward(self.events.clone(), fed, sink, Some(way.id))?;
             }
             Ok(())
         };
@@ -216,7 +214,7 @@ impl Running {
         Ok(())
     }
 
-    fn by_id(&self, id: u64) -> Option<u32> {
+    pub(super) fn by_id(&self, id: u64) -> Option<u32> {
         self.callers.iter().find(|(_, caller)| caller.way.id == id).map(|(number, _)| *number)
     }
 

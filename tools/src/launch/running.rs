@@ -217,7 +217,7 @@ impl Running {
     /// Begins to forward output.
     pub(super) fn print(&mut self, feds: [OutputReceiver; 2]) -> Result<()> {
         for (fed, sink) in feds.into_iter().zip(Sink::standard()?) {
-            forward(self.events.clone(), fed, sink, Event::Printed)?;
+            forward(self.events.clone(), fed, sink, None)?;
             self.printing += 1;
         }
         Ok(())
@@ -329,6 +329,7 @@ impl Running {
                 }
             }
             Event::CallerPrinted(id, result) => self.caller_printed(id, result),
+            Event::FileLost(caller, line) => self.file_lost(caller, &line),
             Event::Forgotten => self.leaving -= 1,
             Event::Ended(_)
             | Event::Finalized(_)
@@ -346,6 +347,14 @@ impl Running {
             | Event::Begin
             | Event::SteererGone
             | Event::GuardianGone => {}
+        }
+    }
+
+    /// A file takes no more output of its rank. That is told once, and counts as a failure.
+    fn file_lost(&mut self, caller: Option<u64>, line: &str) {
+        let root = caller.map_or(Some(1), |id| self.by_id(id));
+        if let Some(root) = root.filter(|root| self.outcome_of(*root).is_first_file_lost()) {
+            self.tell(root, &format!("{line}; the ranks go on"));
         }
     }
 
@@ -442,16 +451,17 @@ impl Running {
     }
 }
 
-/// Forwards an output in a thread, which says by an event when that is over.
-pub(super) fn forward(
-    events: Sender<Event>,
-    fed: OutputReceiver,
-    sink: Sink,
-    over: impl FnOnce(io::Result<()>) -> Event + Send + 'static,
-) -> Result<()> {
+/// Forwards an output in a thread, our own or that of the caller with a number, which says by events when that is over,
+/// and when a file takes no more.
+pub(super) fn forward(events: Sender<Event>, fed: OutputReceiver, sink: Sink, caller: Option<u64>) -> Result<()> {
     start_thread("output", move || {
         let (mut sources, mut fed) = (Vec::new(), fed);
+        let lost = |line| drop(events.send(Event::FileLost(caller, line)));
+        let result = output::forward(&mut sources, sink, &mut fed, lost);
         // Before the ranks learn that nobody reads them, and die of it.
-        drop(events.send(over(output::forward(&mut sources, sink, &mut fed))));
+        drop(events.send(match caller {
+            Some(id) => Event::CallerPrinted(id, result),
+            None => Event::Printed(result),
+        }));
     })
 }

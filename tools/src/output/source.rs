@@ -2,6 +2,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use instanton::data::Proc;
@@ -40,8 +41,8 @@ pub struct Source {
     pub(super) prompted: bool,
     /// Tools that may pull it.
     pulled: Option<PulledStream>,
-    /// File that it is written to as well.
-    file: Option<File>,
+    /// File that it is written to as well, with its name.
+    file: Option<(PathBuf, File)>,
     /// Nobody reads it here.
     is_hidden: bool,
     /// Those that are looked at as they write, this one's process, and how often it has written.
@@ -72,7 +73,7 @@ impl Source {
     }
 
     /// Writes it into a file as well, or into that alone.
-    pub fn filed(self, file: Option<File>, only: bool) -> Self {
+    pub fn filed(self, file: Option<(PathBuf, File)>, only: bool) -> Self {
         Self { file, is_hidden: only, ..self }
     }
 
@@ -91,11 +92,15 @@ impl Source {
         }
     }
 
-    /// Shows what was read, nothing at the end, to the tools that pull it. Returns whether it is for our own output as
-    /// well.
-    pub(super) fn hand_over(&mut self, bytes: &[u8]) -> bool {
-        // A file that is full or gone takes no more; the rank goes on.
-        self.file.take_if(|file| file.write_all(bytes).is_err());
+    /// Shows what was read, nothing at the end, to the tools that pull it, and writes it into its file. Returns whether it
+    /// is for our own output as well. A file that takes no more is given up, and `lost` is told of it.
+    pub(super) fn hand_over(&mut self, bytes: &[u8], lost: &mut impl FnMut(String)) -> bool {
+        if let Some((name, file)) = &mut self.file
+            && let Err(error) = file.write_all(bytes)
+        {
+            lost(format!("cannot write {}: {error}", name.display()));
+            self.file = None;
+        }
         let is_ours = self.pulled.as_ref().is_none_or(|pulled| pulled.hand_over(bytes));
         is_ours && !self.is_hidden
     }

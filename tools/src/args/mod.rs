@@ -237,10 +237,7 @@ impl Cli {
         run.others = apps;
         run.output.check().map_err(refused)?;
         run.placement.policy().map_err(refused)?;
-        let ranks = run.apps(1).map_err(refused)?.iter().map(|app| u64::from(app.ranks)).sum::<u64>();
-        if ranks > u64::from(MOST_RANKS) {
-            return Err(refused(format!("{ranks} ranks are more than the {MOST_RANKS} that one machine can number")));
-        }
+        ranks(&run.apps(1).map_err(refused)?).map_err(refused)?;
         cli.notes.extend(std::iter::once(&run.first).chain(&run.others).flat_map(AppArgs::notes));
         let behind = others.into_iter().flat_map(|(_, words)| [OsString::from(":")].into_iter().chain(words));
         cli.words = first.into_iter().skip(2).chain(behind).collect();
@@ -290,6 +287,16 @@ impl Run {
     pub fn is_unnumbered(&self) -> bool {
         self.others.is_empty() && self.first.ranks.is_none()
     }
+}
+
+/// The number of ranks of all applications.
+///
+/// # Errors
+/// A line about more than one machine can number.
+pub fn ranks(apps: &[AppSpec]) -> Result<u32, String> {
+    let ranks = apps.iter().map(|app| u64::from(app.ranks)).sum::<u64>();
+    let number = u32::try_from(ranks).ok().filter(|ranks| *ranks <= MOST_RANKS);
+    number.ok_or_else(|| format!("{ranks} ranks are more than the {MOST_RANKS} that one machine can number"))
 }
 
 /// A complaint of clap in one line, and where to read more: in the help of this command.

@@ -5,7 +5,7 @@ use instanton::internal::sys::hwloc::Place;
 use instanton::launch::AppSpec;
 
 use super::placing::{self, Part, Request};
-use crate::args::{Hosts, Run};
+use crate::args::{self, Hosts, Run};
 use crate::debugger::stops::Stops;
 use crate::job::{Placement, ProcessSet, StreamOptions, processors};
 use crate::jobs::Jobs;
@@ -46,8 +46,9 @@ pub fn of(run: &Run, node: &str, found: Option<&Place>) -> Result<Plan, String> 
     let most = run.placement.per_node().map(|most| (most, most.saturating_mul(nodes)));
     let of_options = most.map(|(_, all)| all).or_else(|| request.ranks(nodes).or(all).filter(|_| run.is_unnumbered()));
     let unnumbered = of_options.unwrap_or(1);
-    let (specs, psets) = (run.apps(unnumbered)?, run.psets(unnumbered));
-    let ranks = specs.iter().map(|spec| spec.ranks).sum::<u32>();
+    let specs = run.apps(unnumbered)?;
+    let ranks = args::ranks(&specs)?;
+    let psets = run.psets(unnumbered);
     if let Some((most, _)) = most.filter(|(_, all)| run.is_numbered() && ranks > *all) {
         let which = if nodes == 1 { "this one" } else { "these" };
         return Err(format!("--npernode {most}: {ranks} ranks need more machines than {which}; leave out one of both"));
@@ -109,7 +110,7 @@ pub fn beside(jobs: &Jobs, free: u32, up: &[u32], call: &JobCall) -> Result<Plan
     let unnumbered = per_node.or_else(|| by_object().filter(|_| run.is_unnumbered())).unwrap_or(1);
     let mut specs = apps.clone();
     specs.iter_mut().filter(|spec| spec.ranks == 0).for_each(|spec| spec.ranks = unnumbered);
-    let ranks = specs.iter().fold(0u32, |sum, spec| sum.saturating_add(spec.ranks));
+    let ranks = args::ranks(&specs).map_err(senseless)?;
     let slots = jobs.first().slots;
     if ranks > free && (run.hosts.nooversubscribe || policy.no_oversubscribe || !run.hosts.oversubscribes()) {
         let line = format!("{ranks} ranks do not fit: {free} of {slots} slots are free; say --oversubscribe, or wait");

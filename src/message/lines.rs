@@ -66,19 +66,31 @@ impl LineFormat {
     }
 }
 
-/// Text for XML.
+/// Text for XML. Bytes that are no UTF-8, and control characters, are references in three digits, as those of Open MPI
+/// are. What XML forbids even as a reference is U+FFFD, so that a parser goes on.
 fn escaped(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    for byte in text {
-        match byte {
-            b'&' => out.extend_from_slice(b"&amp;"),
-            b'<' => out.extend_from_slice(b"&lt;"),
-            b'>' => out.extend_from_slice(b"&gt;"),
-            b'"' => out.extend_from_slice(b"&quot;"),
-            _ => out.push(*byte),
+    let mut out = String::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '&' => out.push_str("&amp;"),
+                '<' => out.push_str("&lt;"),
+                '>' => out.push_str("&gt;"),
+                '"' => out.push_str("&quot;"),
+                '\t' | '\n' | '\r' | '\x7f' => refer(u32::from(character), &mut out),
+                '\0'..' ' | '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
+                _ => out.push(character),
+            }
         }
+        chunk.invalid().iter().for_each(|byte| refer(u32::from(*byte), &mut out));
     }
-    out
+    out.into_bytes()
+}
+
+/// Adds a reference to a character.
+fn refer(number: u32, out: &mut String) {
+    // It cannot fail: it is written into memory.
+    let _ = write!(out, "&#{number:03};");
 }
 
 /// The time, as `2026-11-22T00:10:17Z`.
@@ -110,6 +122,17 @@ pub fn utc(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_xml_cannot_have_is_written_otherwise() {
+        let text = |line: &[u8]| String::from_utf8(escaped(line)).unwrap();
+        assert_eq!(text(b"<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
+        assert_eq!(text("gr\u{fc}n \u{1f600}".as_bytes()), "gr\u{fc}n \u{1f600}");
+        assert_eq!(text(b"a\tb\r\x7f"), "a&#009;b&#013;&#127;");
+        assert_eq!(text(b"gr\xfcn \xe2\x82"), "gr&#252;n &#226;&#130;");
+        assert_eq!(text(b"\x1b[1m\0"), "\u{fffd}[1m\u{fffd}");
+        assert_eq!(text("\u{ffff}".as_bytes()), "\u{fffd}");
+    }
 
     #[test]
     fn times_are_those_of_the_calendar() {

@@ -97,7 +97,7 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
             return Ok(SENSELESS);
         }
     };
-    if run.general.set_cwd_to_session_dir {
+    if run.start.set_cwd_to_session_dir {
         specs.iter_mut().for_each(|spec| _ = spec.wdir.get_or_insert_with(|| session.top().into()));
     }
     let mut job = Job::new(specs, run.nodes.nodes, session, guardian)?;
@@ -155,7 +155,7 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
             report::write(place, &address).context("cannot report the address")?;
         }
         running.print([fed_out, fed_err])?;
-        let start = FirstStart { programs, limit: run.general.spawn_timeout, table: run.proctable().map(Into::into) };
+        let start = FirstStart { programs, limit: run.start.spawn_timeout, table: run.proctable().map(Into::into) };
         match &wish {
             Some(_) => running.hold(start, &pmix),
             None => running.start_first(start, &pmix)?,

@@ -196,6 +196,7 @@ fn what_does_not_fit_or_needs_a_launcher_of_its_own_is_refused() {
         (&["-H", "localhost:4", "true"], 2, "--host"),
         (&["--job-memory", "1M", "true"], 2, "--job-memory"),
         (&["--rankfile", "x", "true"], 2, "--rankfile"),
+        (&["--metrics", "x", "true"], 2, "--metrics"),
         (&["--stdin", "1", "true"], 2, "--stdin 1"),
     ] {
         let ended = up.run(words);

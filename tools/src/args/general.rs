@@ -1,23 +1,18 @@
-//! Options of a run as a whole: its limits, and what it reports of itself.
+//! Options of a run, or of an `instanton up`, as a whole: its limits, and what it reports of itself.
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::library::RankLibrary;
 use crate::metrics::Destination;
-use crate::speech::Choice;
 
-/// Options of a run as a whole.
+/// Options of a run, or of an `instanton up`, as a whole.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub struct GeneralArgs {
     /// End the job after this many seconds; the exit status is 124
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<Duration>,
-    /// End the job unless all ranks are started after this many seconds; the exit status is 124
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub spawn_timeout: Option<Duration>,
     /// Show the stacks of all ranks with every report on a job that hangs: at --timeout, one second after an interrupt,
     /// and on SIGQUIT
     #[arg(long)]
@@ -28,31 +23,19 @@ pub struct GeneralArgs {
     /// Write the address at which tools reach the run: to stdout (-), to stderr (+) or into a file
     #[arg(long, value_name = "WHERE")]
     pub report_uri: Option<PathBuf>,
-    /// Run applications for which no directory is given in the session directory
-    #[arg(long)]
-    pub set_cwd_to_session_dir: bool,
     /// Also listen on a socket in the session directory, for processes in another network namespace
     #[arg(long)]
     pub path_socket: bool,
     /// Limit on the memory that the processes of a job make the server hold, such as 128M
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     pub job_memory: Option<u64>,
-    /// PMIx library of the ranks
-    #[arg(long, value_name = "WHICH", env = "INSTANTON_RANK_LIBRARY", value_enum, default_value_t)]
-    pub library: RankLibrary,
-    /// Protocol by which ranks find their job; by default the one of the libraries that the program is linked with
-    #[arg(long, value_name = "WHICH", value_enum)]
-    pub pmi: Option<Choice>,
     /// Give out counters for Prometheus: at a socket (unix:PATH), or in a file that is written anew every 5 s
     #[arg(long, value_name = "unix:PATH|FILE")]
     pub metrics: Option<Destination>,
-    /// Say which library each program gets
-    #[arg(short, long)]
-    pub verbose: bool,
 }
 
 /// Reads a number of seconds.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(limit) if !limit.is_zero() => Ok(limit),

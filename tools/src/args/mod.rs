@@ -13,6 +13,7 @@ mod hosts;
 mod output;
 mod persistent;
 mod placement;
+mod start;
 mod words;
 
 use std::ffi::OsString;
@@ -27,6 +28,7 @@ pub use hosts::{HostArgs, Hosts};
 pub use output::OutputArgs;
 pub use persistent::{Down, Kill, Target, Up, UpOptions};
 pub use placement::PlacementArgs;
+pub use start::StartArgs;
 
 use crate::debugger::options::DebuggerOptions;
 use crate::debugger::stops::Stops;
@@ -154,6 +156,8 @@ pub struct Run {
     pub output: OutputArgs,
     #[command(flatten)]
     pub general: GeneralArgs,
+    #[command(flatten)]
+    pub start: StartArgs,
     #[command(flatten)]
     pub survival: SurvivalOptions,
     #[command(flatten)]
@@ -509,6 +513,11 @@ mod tests {
             "instanton run -envnone a",
             "instanton run --cpu-bind=cores a",
             "instanton ps -l",
+            "instanton up --pmi 1",
+            "instanton up --library own",
+            "instanton up --set-cwd-to-session-dir",
+            "instanton up --spawn-timeout 3",
+            "instanton up -v",
             "instanton run --mca pml",
             "instanton run --prepend-envar P /a a",
             "instanton run --output tags a",

@@ -111,7 +111,7 @@ impl Running {
             return Err((FAILURE, line));
         }
         let shown = super::shown(&call.options.placement, &job);
-        let limit = call.options.general.spawn_timeout;
+        let limit = call.options.start.spawn_timeout;
         let proctable = call.options.proctable().map(|place| report::within(place, &call.directory));
         self.jobs.add(job, Tells::default());
         if let Err(error) = self.take_in(way, call, number, options) {
@@ -152,8 +152,8 @@ impl Running {
             streams,
             options,
             gives_terminals: run.output.gives_terminals(&out),
-            libraries: Arc::new(Libraries::new(run.general.library, run.general.verbose)),
-            pmi: run.general.pmi,
+            libraries: Arc::new(Libraries::new(run.start.library, run.start.verbose)),
+            pmi: run.start.pmi,
             steerer: None,
             environment: Some(Arc::new(environment)),
             input: Some(Arc::new(input.into())),

@@ -61,7 +61,7 @@ pub fn run(words: Vec<OsString>, options: &Run, wanted: &str) -> Result<u8> {
 /// Reads everything of a job that depends on this process.
 fn request(mut words: Vec<OsString>, options: &Run) -> Result<JobRequest, String> {
     // It may be said by a variable.
-    if let Some(library) = options.general.library.to_possible_value() {
+    if let Some(library) = options.start.library.to_possible_value() {
         words.splice(0..0, ["--library".into(), library.get_name().into()]);
     }
     let here = std::env::current_dir().map_err(|error| format!("the working directory is gone: {error}"));
@@ -92,10 +92,11 @@ fn refused(options: &Run) -> Option<String> {
     let given = [
         ("--nodes", options.nodes.nodes > 1, of_up),
         ("--host, --hostfile", options.hosts.are_named(), "slots are those of `instanton up --slots N`"),
-        ("--set-cwd-to-session-dir", options.general.set_cwd_to_session_dir, own),
+        ("--set-cwd-to-session-dir", options.start.set_cwd_to_session_dir, own),
         ("--path-socket", options.general.path_socket, of_up),
         ("--job-memory", options.general.job_memory.is_some(), of_up),
         ("--report-uri", options.general.report_uri.is_some(), of_up),
+        ("--metrics", options.general.metrics.is_some(), of_up),
         ("--topology", options.placement.topology.is_some(), own),
         ("--do-not-launch", options.placement.do_not_launch, own),
         ("--rankfile, seq", options.placement.policy().is_ok_and(|policy| policy.reads_file()), own),

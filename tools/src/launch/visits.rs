@@ -1,7 +1,7 @@
 //! Visits: what comes by the [door](crate::persistent::door), and the door itself.
 use std::io::{self, Write};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use instanton::data::Status;
 use instanton::server::Completion;
 use nix::sys::signal::{Signal, kill};
@@ -11,6 +11,7 @@ use crate::control::{Action, Request};
 use crate::persistent::door;
 use crate::persistent::message::Reply;
 use crate::persistent::place;
+use crate::persistent::turn::Turn;
 use crate::persistent::visit::{Asked, Visit};
 use crate::server::Pmix;
 
@@ -20,6 +21,11 @@ impl Running {
         let first = self.jobs.first();
         if name.is_none() && first.nodes.len() == 1 {
             return Ok(());
+        }
+        // Where somebody else has a file of that name, the look is a little less sure.
+        let _turn = name.and_then(|_| Turn::take().ok());
+        if let Some(taken) = name.and_then(place::taken) {
+            bail!(taken);
         }
         let listener = place::open(first.session.top(), name.unwrap_or_default()).context("cannot open the door")?;
         door::serve(listener, self.events.clone())?;

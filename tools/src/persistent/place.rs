@@ -95,6 +95,12 @@ pub fn launchers(kind: Kind, wanted: Option<&str>) -> Vec<(Place, UnixStream)> {
     found
 }
 
+/// Returns a line about what is up under a name, if something is.
+pub fn taken(name: &str) -> Option<String> {
+    let words = launchers(Kind::Up, Some(name)).first()?.0.words();
+    Some(format!("{words} is up already; give another one a --name, or end it by `instanton down`"))
+}
+
 /// Names of what is up, with the processes; one that was killed may be among them.
 pub fn named() -> Vec<Place> {
     all().into_iter().filter(|place| !place.name.is_empty()).collect()

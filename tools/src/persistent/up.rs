@@ -29,8 +29,9 @@ const LOOK: u16 = 10;
 /// Begins the persistent mode; `arguments` are those behind `instanton up`. Returns the status to exit with.
 pub fn run(mut arguments: Vec<OsString>, options: &Up) -> Result<u8> {
     let name = options.own.name.as_deref().unwrap_or(NAME);
-    if let Some((other, _)) = place::launchers(Kind::Up, Some(name)).first() {
-        say(&format!("{} is up already; give another one a --name, or end it by `instanton down`", other.words()));
+    // Its launcher looks once more, when it is its turn: to start one takes a while.
+    if let Some(taken) = place::taken(name) {
+        say(&taken);
         return Ok(FAILURE);
     }
     if options.background {

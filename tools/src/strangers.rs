@@ -19,6 +19,9 @@ use crate::linked::Program;
 const MOST_BELOW: usize = 32;
 /// Different programs of which the dynamic loader is asked at the end.
 const MOST_PROGRAMS: usize = 64;
+/// Variables by which a launcher tells its ranks their places, by PMIx and by PMI.
+const PLACES: [&str; 5] = ["PMIX_NAMESPACE=", "PMI_FD=", "PMI_PORT=", "PMI_RANK=", "PMI_SIZE="];
+
 /// A rank that has not attached.
 #[derive(Debug)]
 pub struct Stranger {
@@ -114,11 +117,16 @@ fn line(library: &str, speaks_pmi: bool, count: usize) -> String {
     )
 }
 
-/// The library of MPI, PMIx or PMI that a process has loaded, or one of the processes below it.
-fn loaded(pid: Pid) -> Option<String> {
-    let mut todo = vec![pid.as_raw()];
+/// The library of MPI, PMIx or PMI that a rank has loaded, or one of the processes below it. A rank may be a launcher
+/// itself: the ranks of that are its own business.
+fn loaded(rank: Pid) -> Option<String> {
+    let own = places(rank.as_raw());
+    let mut todo = vec![rank.as_raw()];
     for _ in 0..MOST_BELOW {
         let pid = todo.pop()?;
+        if places(pid).iter().any(|place| !own.contains(place)) {
+            continue;
+        }
         let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
         let files = maps.split(|byte| *byte == b'\n').filter_map(|line| line.rsplit(|byte| *byte == b'/').next());
         if let Some(library) = best(files) {
@@ -128,6 +136,13 @@ fn loaded(pid: Pid) -> Option<String> {
         todo.extend(below.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }
     None
+}
+
+/// What a launcher has told a process of its place.
+fn places(pid: i32) -> Vec<Vec<u8>> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let names = |variable: &&[u8]| PLACES.iter().any(|name| variable.starts_with(name.as_bytes()));
+    environment.split(|byte| *byte == 0).filter(names).map(<[u8]>::to_vec).collect()
 }
 
 /// The library of MPI, PMIx or PMI that a program is linked with.

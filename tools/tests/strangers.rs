@@ -110,4 +110,8 @@ fn who_attaches_or_loads_no_such_library_is_not_told_of() {
     }
     let ended = run(["-n", "2", "-x", &preload, example("rank").to_str().unwrap(), "say"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    // Those of a launcher that is a rank itself have attached to that.
+    let (own, rank) = (env!("CARGO_BIN_EXE_instanton"), example("rank"));
+    let ended = run(["-n", "1", own, "run", "-n", "2", "-x", &preload, rank.to_str().unwrap(), "say"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
 }

@@ -218,6 +218,81 @@ fn what_does_not_fit_or_needs_a_launcher_of_its_own_is_refused() {
 }
 
 #[test]
+fn of_several_that_come_up_under_one_name_one_does() {
+    let place = std::env::temp_dir().join(format!("instanton-same-{}", std::process::id()));
+    fs::create_dir(&place).unwrap();
+    let start = |_| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_instanton"));
+        command.args(["up", "--name", "same", "--slots", "1"]).env("TMPDIR", &place).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let all: Vec<Child> = (0..6).map(start).collect();
+    // Whoever is up says so, and each of the others ends.
+    let has_come = |child: &mut Child| std::io::Read::read(child.stdout.as_mut().unwrap(), &mut [0; 99]).unwrap() > 0;
+    let (mut up, mut refused) = (Vec::new(), Vec::new());
+    for mut child in all {
+        if has_come(&mut child) { up.push(child) } else { refused.push(child) }
+    }
+    assert_eq!((up.len(), refused.len()), (1, 5));
+    for child in refused {
+        let ended = finish(child);
+        assert!(ended.code == Some(1) && ended.stderr.contains("is up already"), "{ended:?}");
+    }
+    for child in up {
+        send(&child, Signal::SIGTERM);
+        assert_eq!(finish(child).code, Some(0));
+    }
+    // Not even the file by which they take turns is left.
+    fs::remove_dir(place).unwrap();
+}
+
+#[test]
+fn a_run_inside_that_hangs_is_explained_to_its_user() {
+    let up = Up::new();
+    let (other, _) = up.start(&WAITS, 2);
+    let ended = up.run(&["--timeout", "1", "--get-stack-traces", "-n", "2", "sleep", "1000"]);
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(ended.code, Some(124), "{ended:?}");
+    assert!(lines[0].starts_with("instanton: 1 s are over: ranks: 2 never attached"), "{ended:?}");
+    assert!(lines[1].starts_with("RANKS ") && lines[2].starts_with("0-1 "), "of its own job: {ended:?}");
+    assert!(lines.iter().any(|line| line.starts_with("rank 1 (pid ")), "{ended:?}");
+    let script = "trap '' QUIT INT; echo ready; while :; do sleep 1000; done";
+    for (signal, why) in [(Signal::SIGQUIT, "SIGQUIT has come"), (Signal::SIGINT, "(SIGINT) has not ended all")] {
+        let (mut child, _) = up.start(&["sh", "-c", script], 1);
+        send(&child, signal);
+        let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut err, &mut line).unwrap();
+        assert!(line.ends_with(&format!("{why}: ranks: 1 never attached\n")), "{line}");
+        send(&child, Signal::SIGKILL);
+        finish(child);
+    }
+    drop(other);
+    assert_eq!(up.down().stderr, "");
+}
+
+#[test]
+fn a_signal_to_each_process_leaves_the_jobs_inside_their_time() {
+    let up = Up::new();
+    let script = "trap 'ended=1' TERM; echo $$ $PPID; until [ \"$ended\" ]; do :; done; echo ended; exit 5";
+    let (child, lines) = up.start(&["sh", "-c", script], 1);
+    let line = numbers(&lines[0]);
+    let parent = |pid: Pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        Pid::from_raw(stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(1).unwrap().parse().unwrap())
+    };
+    let reaper = parent(line[1]);
+    // The rank gets its own from the launcher.
+    for pid in [line[1], reaper, parent(reaper), up.0.pid()] {
+        kill(pid, Signal::SIGTERM).unwrap();
+    }
+    let ended = finish(child);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), "ended\n"), "{ended:?}");
+    assert!(ended.stderr.contains("`instanton up` was ended, and the job with it"), "{ended:?}");
+    assert_eq!(up.0.finish().code, Some(0));
+}
+
+#[test]
 fn jobs_find_what_others_have_published_for_them() {
     let up = Up::new();
     let rank = example("rank");

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 
+use super::hang::Hang;
 use super::stage::Stage;
 use super::start::Starter;
 use crate::outcome::Outcome;
@@ -26,6 +27,7 @@ pub(super) struct Caller {
     pub(super) reports_separately: bool,
     /// The user's limit.
     pub(super) limit: Option<Duration>,
+    pub(super) hang: Hang,
     /// The signal that has ended it, if one has.
     pub(super) ended_by: Option<i32>,
     /// Number of outputs that are not through yet.

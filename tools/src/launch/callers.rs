@@ -23,6 +23,7 @@ use nix::unistd::Pid;
 use super::caller::Caller;
 use super::explain;
 use super::groups::signal;
+use super::hang::{Hang, limit_over};
 use super::plan::{self, Plan};
 use super::running::{Running, forward};
 use super::stage::{GRACE, LINGER, READING, ROUND, Stage};
@@ -36,7 +37,7 @@ use crate::output::{self, OutputSender, Sink};
 use crate::persistent::message::Reply;
 use crate::persistent::visit::{JobCall, Way};
 use crate::report;
-use crate::say::say;
+use crate::say::show;
 use crate::server::Pmix;
 use crate::strangers::Strangers;
 use crate::streams::Streams;
@@ -60,10 +61,15 @@ impl Running {
 
     /// Tells its user something.
     pub(super) fn tell(&self, root: u32, line: &str) {
+        self.show(root, &format!("instanton: {line}"));
+    }
+
+    /// Shows its user a line of something longer.
+    pub(super) fn show(&self, root: u32, line: &str) {
         let own = self.callers.get(&root).map(|caller| &caller.starter.streams.feeds[1]);
-        let is_told = own.is_some_and(|own| own.write(format!("instanton: {}\n", printable(line)).as_bytes()).is_ok());
-        if !is_told {
-            say(line);
+        let is_shown = own.is_some_and(|own| own.write(format!("{}\n", printable(line)).as_bytes()).is_ok());
+        if !is_shown {
+            show(line);
         }
     }
 
@@ -169,6 +175,7 @@ impl Running {
             insisted: 0,
             reports_separately: run.survival.reports_separately(),
             limit,
+            hang: Hang::new(&run.general),
             ended_by: None,
             printing: 2,
         };
@@ -231,6 +238,7 @@ impl Running {
             }
             self.give_up_below(number, pmix);
         }
+        self.heed(Some(number), sent, pmix);
         let Some(caller) = self.callers.get_mut(&number) else { return };
         caller.outcome.was_sent(sent);
         if sent == Signal::SIGTERM as i32 && matches!(caller.stage, Stage::Running | Stage::LeftOver) {
@@ -369,7 +377,9 @@ impl Running {
             let Some(caller) = self.callers.get_mut(&number) else { continue };
             match caller.stage {
                 Stage::Running => {
-                    caller.outcome.timed_out(caller.limit.unwrap_or_default());
+                    let limit = caller.limit.unwrap_or_default();
+                    caller.outcome.timed_out(limit);
+                    self.explain(Some(number), pmix, &limit_over(limit));
                     self.end_caller(number, pmix);
                 }
                 Stage::LeftOver => self.end_caller(number, pmix),

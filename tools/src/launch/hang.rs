@@ -1,4 +1,4 @@
-//! Wish of a user for an explanation of a job that hangs.
+//! Wish of a user, of the run or of a caller, for an explanation of a job that hangs.
 use std::time::{Duration, Instant};
 
 use crate::args::GeneralArgs;
@@ -13,6 +13,11 @@ pub(super) struct Hang {
     pub(super) shows_stacks: bool,
     /// Time at which an interrupt should have ended the job, and its number.
     pub(super) due: Option<(Instant, i32)>,
+}
+
+/// Beginning of the explanation at the user's time limit.
+pub(super) fn limit_over(limit: Duration) -> String {
+    format!("{} s are over", limit.as_secs_f64())
 }
 
 impl Hang {

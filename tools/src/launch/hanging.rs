@@ -5,56 +5,68 @@ use std::time::Instant;
 use instanton::data::{Activity, Nspace, WaitReport};
 use nix::sys::signal::Signal;
 
-use super::hang::AFTER_INTERRUPT;
+use super::hang::{AFTER_INTERRUPT, Hang};
 use super::running::Running;
-use crate::say::{say, show};
+use crate::jobs::LiveJob;
 use crate::see::{stacks, waiting};
 use crate::server::Pmix;
 
 impl Running {
-    /// Notes a signal of the user: an interrupt should end the job, and SIGQUIT asks what it is at.
-    pub(super) fn heed(&mut self, signal: i32, pmix: &Pmix) {
+    /// Notes a signal of the user, or of a caller's: an interrupt should end the job, and SIGQUIT asks what it is at.
+    pub(super) fn heed(&mut self, caller: Option<u32>, signal: i32, pmix: &Pmix) {
         if signal == Signal::SIGQUIT as i32 {
-            self.explain(pmix, "SIGQUIT has come");
-        } else if signal == Signal::SIGINT as i32 && self.hang.due.is_none() {
-            self.hang.due = Some((Instant::now() + AFTER_INTERRUPT, signal));
+            self.explain(caller, pmix, "SIGQUIT has come");
+        } else if signal == Signal::SIGINT as i32 {
+            let hang =
+                caller.and_then(|caller| self.callers.get_mut(&caller)).map_or(&mut self.hang, |it| &mut it.hang);
+            hang.due.get_or_insert((Instant::now() + AFTER_INTERRUPT, signal));
         }
     }
 
-    /// Explains the job if an interrupt should have ended it by now.
+    /// Explains jobs that an interrupt should have ended by now.
     pub(super) fn explain_what_is_due(&mut self, now: Instant, pmix: &Pmix) {
-        if let Some((_, signal)) = self.hang.due.take_if(|(at, _)| *at <= now)
-            && self.jobs.anybody_runs()
-        {
-            self.explain(pmix, &format!("{} has not ended all", crate::signals::name(signal)));
+        let of_callers = self.callers.iter_mut().map(|(number, caller)| (Some(*number), &mut caller.hang));
+        let due = |(caller, hang): (_, &mut Hang)| Some((caller, hang.due.take_if(|(at, _)| *at <= now)?.1));
+        let due: Vec<_> = of_callers.chain([(None, &mut self.hang)]).filter_map(due).collect();
+        for (caller, signal) in due {
+            if caller.map_or(self.jobs.anybody_runs(), |caller| !self.jobs.pids_below(caller).is_empty()) {
+                self.explain(caller, pmix, &format!("{} has not ended all", crate::signals::name(signal)));
+            }
         }
     }
 
-    /// Shows the activity of all ranks; `why` begins the line above the table.
-    pub(super) fn explain(&self, pmix: &Pmix, why: &str) {
-        let (report, is_whole) = pmix.waiting();
+    /// Shows the user the activity of all ranks, or a caller that of its own; `why` begins the line above the table.
+    pub(super) fn explain(&self, caller: Option<u32>, pmix: &Pmix, why: &str) {
+        let jobs: Vec<&LiveJob> = match caller {
+            Some(caller) => self.jobs.below(caller).collect(),
+            None => self.jobs.all().collect(),
+        };
+        let (mut report, is_whole) = pmix.waiting();
+        report.rows.retain(|row| caller.is_none() || jobs.iter().any(|live| live.job.nspace == row.nspace));
         let pid = |nspace: &Nspace, rank: u32| {
             let number = self.jobs.number(nspace)?;
             self.jobs.who(number, rank).pid
         };
-        say(&format!("{why}: {}", summary(&report)));
-        waiting::table(&report, crate::see::width(), pid).lines().for_each(show);
+        let root = caller.unwrap_or(1);
+        self.tell(root, &format!("{why}: {}", summary(&report)));
+        // A caller's terminal is not ours.
+        let width = if caller.is_none() { crate::see::width() } else { None };
+        waiting::table(&report, width, pid).lines().for_each(|line| self.show(root, line));
         if !is_whole {
-            say("not every PMIx server of the run has answered; the table lacks its ranks");
+            self.tell(root, "not every PMIx server of the run has answered; the table lacks its ranks");
         }
-        if self.hang.shows_stacks {
+        let hang = caller.and_then(|caller| self.callers.get(&caller)).map_or(&self.hang, |caller| &caller.hang);
+        if hang.shows_stacks {
             let mut processes = Vec::new();
-            for live in self.jobs.all() {
-                for info in live.table() {
-                    let title = match self.jobs.all().count() {
-                        1 => format!("rank {}", info.proc.rank),
-                        _ => format!("rank {} of {}", info.proc.rank, info.proc.nspace),
-                    };
-                    let group = stacks::group(nix::unistd::Pid::from_raw(info.pid));
-                    processes.extend(group.into_iter().map(|pid| (title.clone(), pid)));
-                }
+            for info in jobs.iter().flat_map(|live| live.table()) {
+                let title = match jobs.len() {
+                    1 => format!("rank {}", info.proc.rank),
+                    _ => format!("rank {} of {}", info.proc.rank, info.proc.nspace),
+                };
+                let group = stacks::group(nix::unistd::Pid::from_raw(info.pid));
+                processes.extend(group.into_iter().map(|pid| (title.clone(), pid)));
             }
-            stacks::all(&processes).iter().for_each(|line| show(line));
+            stacks::all(&processes).iter().for_each(|line| self.show(root, line));
         }
     }
 }

@@ -22,7 +22,7 @@ use nix::unistd::Pid;
 use super::caller::Caller;
 use super::explain;
 use super::groups::signal;
-use super::hang::Hang;
+use super::hang::{Hang, limit_over};
 use super::pace::{Pace, Rests};
 use super::stage::{LINGER, READING, Stage};
 use super::start::Starter;
@@ -252,7 +252,8 @@ impl Running {
             let limit = self.limits.iter().map(|(at, _)| *at).min();
             let restart = self.restarts.iter().map(|restart| restart.at).min();
             let callers = self.callers.values().filter_map(|caller| caller.next).min();
-            let hang = self.hang.due.map(|(at, _)| at);
+            let hangs = self.callers.values().map(|caller| &caller.hang).chain([&self.hang]);
+            let hang = hangs.filter_map(|hang| hang.due).map(|(at, _)| at).min();
             let times = [
                 self.next,
                 self.reading,
@@ -292,7 +293,7 @@ impl Running {
                 Ok(Event::CallerSignal(id, signal)) => self.caller_signals(id, signal, pmix),
                 Ok(Event::CallerGone(id)) => self.caller_gone(id, pmix),
                 Ok(Event::Signal(signal)) => {
-                    self.heed(signal, pmix);
+                    self.heed(None, signal, pmix);
                     self.pass_on(signal);
                 }
                 Ok(event) => self.act(event),
@@ -436,7 +437,7 @@ impl Running {
         match self.stage {
             Stage::Running => {
                 let limit = self.limit.unwrap_or_default();
-                self.explain(pmix, &format!("{} s are over", limit.as_secs_f64()));
+                self.explain(None, pmix, &limit_over(limit));
                 self.outcome.timed_out(limit);
             }
             Stage::LeftOver => self.end(),

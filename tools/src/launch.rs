@@ -145,9 +145,8 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
             running.begin_steering(wish)?;
         }
         let job = running.jobs.first();
-        let refused = |status| anyhow!("the PMIx server refuses the job: {}", pmix.refusal(status));
         if job.size() > 0 {
-            pmix.register(job).and_then(|()| pmix.define_sets(job)).map_err(refused)?;
+            pmix.introduce(job).map_err(|line| anyhow!(line))?;
         }
         if let Some(place) = &run.general.report_uri
             && let Some(address) = pmix.address(report::is_stream(place))

@@ -245,8 +245,20 @@ impl Pmix {
         Ok(())
     }
 
+    /// Registers a job of the user, with its process sets.
+    ///
+    /// # Errors
+    /// A line that says why the server refuses it.
+    pub fn introduce(&self, job: &Job) -> Result<(), String> {
+        self.register(job).map_err(|status| format!("the PMIx server refuses the job: {}", self.refusal(status)))?;
+        self.define_sets(job).map_err(|(status, name)| match status {
+            Status::ERR_EXISTS => format!("--pset {name}: another job has a process set of that name"),
+            status => format!("the PMIx server refuses the process set {name}: {status}"),
+        })
+    }
+
     /// Says why the server has refused to register a job, where there are words for it.
-    pub fn refusal(&self, status: Status) -> String {
+    fn refusal(&self, status: Status) -> String {
         let reason = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take();
         reason.map_or_else(|| status.to_string(), |reason| format!("{status}, {reason}"))
     }
@@ -254,8 +266,8 @@ impl Pmix {
     /// Defines the process sets of a job; all of them, or none.
     ///
     /// # Errors
-    /// `ERR_EXISTS` for a name that is taken.
-    pub fn define_sets(&self, job: &Job) -> Result<(), Status> {
+    /// `ERR_EXISTS` for a name that is taken, with that name.
+    pub fn define_sets<'a>(&self, job: &'a Job) -> Result<(), (Status, &'a Text)> {
         for (at, set) in job.psets.iter().enumerate() {
             let members: Vec<Proc> = set.ranks.iter().map(|rank| job.proc(*rank)).collect();
             let others = self.hub.as_ref().map_or(Ok(()), |hub| {
@@ -263,7 +275,7 @@ impl Pmix {
             });
             if let Err(status) = others.and_then(|()| self.server.define_process_set(&set.name, &members).wait()) {
                 self.delete_sets(&job.psets[..at]);
-                return Err(status);
+                return Err((status, &set.name));
             }
         }
         Ok(())

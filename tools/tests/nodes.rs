@@ -363,6 +363,18 @@ fn whoever_waits_for_a_tool_that_is_killed_hears_of_it_on_every_node() {
 }
 
 #[test]
+fn a_rank_whose_node_is_down_is_not_started_anew_and_that_is_why() {
+    let script = "echo $PPID; exec sleep 1000";
+    let mut job = Job::start(["--nodes", "2", "--continuous", "-n", "2", "sh", "-c", script], Stdio::null());
+    let launchers = [(); 2].map(|()| numbers(&job.line())[0]);
+    kill(nodes_of(launchers[0])[0], Signal::SIGKILL).unwrap();
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert!(ended.stderr.contains(" is not started anew: its node is down\n"), "{ended:?}");
+    assert!(!ended.stderr.contains("restarts did not help"), "{ended:?}");
+}
+
+#[test]
 fn no_node_outlives_the_launcher_or_the_process_that_the_user_knows() {
     for kills_launcher in [true, false] {
         let script = "echo $$ $PPID; exec sleep 1000";

@@ -205,6 +205,10 @@ fn what_does_not_fit_or_needs_a_launcher_of_its_own_is_refused() {
     }
     assert_eq!(up.run(&["true"]).code, Some(0));
     assert_eq!(up.run(&["--oversubscribe", "-n", "4", "true"]).code, Some(0));
+    let (named, _) = up.start(&["--oversubscribe", "--pset", "mine", "sh", "-c", "echo ready; exec sleep 1000"], 1);
+    let taken = up.run(&["--oversubscribe", "--pset", "mine", "true"]);
+    assert!(taken.code == Some(1) && taken.stderr.contains("--pset mine: another job has"), "{taken:?}");
+    drop(named);
     let nowhere = up.says(&["run", "--in", "elsewhere", "true"]);
     assert!(nowhere.code == Some(1) && nowhere.stderr.contains("elsewhere: "), "{nowhere:?}");
     let again = up.says(&["up"]);

@@ -108,9 +108,7 @@ impl Running {
             (outcome.code(), outcome.line().unwrap_or_default())
         })?;
         job.create_directories().map_err(failed)?;
-        let registered = pmix.register(&job).and_then(|()| pmix.define_sets(&job));
-        if let Err(status) = registered {
-            let line = format!("the PMIx server refuses the job: {}", pmix.refusal(status));
+        if let Err(line) = pmix.introduce(&job) {
             // A set of that name is another job's.
             job.psets.clear();
             pmix.forget(&job, || ());

@@ -20,10 +20,11 @@ impl Running {
     pub(super) fn failed(&mut self, ended: &ProcessEnd, pmix: &Pmix) -> bool {
         let (number, rank) = (ended.who.job, ended.proc.rank.0);
         let mut verdict = self.jobs.judge(number, rank);
+        let mut has_lost_node = false;
         if let (Verdict::Restart(_), Some(live)) = (verdict, self.jobs.get(number))
             && pmix.expect(&live.job, rank).is_err()
         {
-            // Its node is gone.
+            has_lost_node = true;
             verdict = if self.jobs.lose(number, rank) { Verdict::Lost } else { Verdict::Fatal };
         }
         let (job, root) = (self.jobs.get(number).map(|live| &live.job), self.jobs.root(number));
@@ -41,8 +42,11 @@ impl Running {
             }
             Verdict::Fatal => {
                 if let Some(job) = job.filter(|job| job.survival.survives()) {
-                    let lives = job.reincarnation(rank);
-                    self.tell(root, &format!("{} is not started anew: {lives} restarts did not help", ended.who));
+                    let why = match has_lost_node {
+                        true => "its node is down".to_owned(),
+                        false => format!("{} restarts did not help", job.reincarnation(rank)),
+                    };
+                    self.tell(root, &format!("{} is not started anew: {why}", ended.who));
                 }
                 let status = match ended.end {
                     End::Code(0) => Status::ERR_JOB_TERM_WO_SYNC,

@@ -85,7 +85,7 @@ impl Running {
         let programs = programs(&job.apps).map_err(|(_, lacks)| lacks.status())?;
         job.create_directories().map_err(failed)?;
         let nspace = job.nspace.clone();
-        let registered = pmix.register(&job).and_then(|()| pmix.define_sets(&job));
+        let registered = pmix.register(&job).and_then(|()| pmix.define_sets(&job).map_err(|(status, _)| status));
         if registered.is_err() {
             // One of that name is another job's.
             job.psets.clear();

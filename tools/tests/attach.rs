@@ -53,6 +53,21 @@ fn a_tool_looks_into_a_job_and_leaves_it_as_it_was() {
 }
 
 #[test]
+fn all_monitors_are_taken_back_though_the_launcher_has_none() {
+    let (job, _) = waiting();
+    let tool = attach(&job);
+    let cancel = |name: Value| {
+        let cancel = Info { value: name, ..Info::new(keys::MONITOR_CANCEL, "") };
+        tool.primary().process_monitor(&cancel, Status::SUCCESS, &[]).wait().map(drop).map_err(|error| error.status())
+    };
+    assert_eq!(cancel(Value::String(None)), Ok(()));
+    assert_eq!(cancel(Value::string("none")), Err(Status::ERR_NOT_FOUND));
+    tool.finalize(&[]).unwrap();
+    job.send(Signal::SIGTERM);
+    assert_eq!(job.finish().code, Some(143));
+}
+
+#[test]
 fn what_a_tool_has_published_for_as_long_as_it_lives_goes_with_it() {
     let (job, _) = waiting();
     let lasting = |how| Info::new(keys::PERSISTENCE, Value::Persist(how));

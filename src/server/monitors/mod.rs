@@ -99,7 +99,8 @@ impl Monitors {
             Some(_) if cancelled => cx.answer(caller, granted()),
             Some(_) => ask_host(cx, jobs, caller, request, |reply| reply),
             None => ask_host(cx, jobs, caller, request, |reply| match reply {
-                Reply::Done(Status::ERR_NOT_SUPPORTED) => granted(),
+                // It has none, and those of the server have ended.
+                Reply::Done(Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND) => granted(),
                 reply => reply,
             }),
         }

@@ -217,21 +217,26 @@ impl Query {
     /// Returns whether its qualifiers name at most one process, and none by its rank alone.
     pub fn is_sound(&self) -> bool {
         let times = |key: &str| self.qualifiers.iter().filter(|info| info.key == *key).count();
-        let named = (times(keys::PROCID), times(keys::NSPACE), times(keys::RANK));
+        let named = (times(keys::PROCID), times(keys::NSPACE).max(times(keys::JOBID)), times(keys::RANK));
         matches!(named, (0, 0, 0) | (1, 0, 0) | (0, 1, 0 | 1))
     }
 
     /// Returns the process or job that the question is about: the job of the one who asks, unless a qualifier
-    /// (`PMIX_PROCID`, or `PMIX_NSPACE` and `PMIX_RANK`) names another process or job; nobody where that is no name.
+    /// (`PMIX_PROCID`, or `PMIX_NSPACE` or `PMIX_JOBID`, and `PMIX_RANK`) names another process or job; nobody where
+    /// that is no name, or two names of a job differ.
     pub fn about(&self, asker: &Proc) -> Option<Proc> {
         let qualifier = |key| self.qualifiers.find(key).map(|info| &info.value);
         if let Some(named) = qualifier(keys::PROCID) {
             return named.as_proc().cloned();
         }
-        let nspace = match qualifier(keys::NSPACE) {
-            None => asker.nspace.clone(),
-            Some(Value::ProcNspace(nspace)) => nspace.clone(),
-            Some(other) => Nspace::new(other.as_text()?).ok()?,
+        let job = |named: &Value| match named {
+            Value::ProcNspace(nspace) => Some(nspace.clone()),
+            other => Nspace::new(other.as_text()?).ok(),
+        };
+        let nspace = match (qualifier(keys::NSPACE), qualifier(keys::JOBID)) {
+            (None, None) => asker.nspace.clone(),
+            (Some(named), None) | (None, Some(named)) => job(named)?,
+            (Some(one), Some(other)) => job(one).filter(|nspace| job(other).as_ref() == Some(nspace))?,
         };
         let rank = match qualifier(keys::RANK) {
             None => Rank::WILDCARD,

@@ -398,6 +398,29 @@ fn query(client: &Client) -> Outcome {
     let wish = vec![Info::new("site.wish", true).required()];
     let refused = client.query(&[Query { keys: vec![Text::new(keys::QUERY_JOB_STATUS)?], qualifiers: wish }]).wait();
     say(&format!("a wish that nobody knows: {}", refused.unwrap_err().status()))?;
+    // The job, the session and the node that are named are the ones meant, or none is.
+    let job = |name: &Nspace| Info::new(keys::JOBID, Value::string(name));
+    let nowhere = |key| Info::new(key, "nosuch");
+    let session = || Info::new(keys::SESSION_ID, 77u32);
+    for (key, qualifier) in [
+        (keys::QUERY_JOB_STATUS, job(&client.proc().nspace)),
+        (keys::QUERY_JOB_STATUS, nowhere(keys::JOBID)),
+        (keys::QUERY_PROC_TABLE, nowhere(keys::JOBID)),
+        (keys::QUERY_LOCAL_PROC_TABLE, nowhere(keys::JOBID)),
+        (keys::QUERY_NAMESPACE_INFO, nowhere(keys::JOBID)),
+        (keys::QUERY_MEMORY_USAGE, nowhere(keys::JOBID)),
+        (keys::QUERY_LOCAL_PROC_TABLE, nowhere(keys::HOSTNAME)),
+        (keys::QUERY_JOB_STATUS, session()),
+        (keys::QUERY_NAMESPACES, session()),
+    ] {
+        let named = qualifier.key.to_string();
+        let query = Query { keys: vec![Text::new(key)?], qualifiers: vec![qualifier] };
+        let status = match client.query(&[query]).wait() {
+            Ok((status, _)) => status,
+            Err(error) => error.status(),
+        };
+        say(&format!("{key} of {named}: {status}"))?;
+    }
     let host = vec![Info::new(keys::HOST_FUNCTIONS, true)];
     let support = Query { keys: vec![Text::new(keys::QUERY_ATTRIBUTE_SUPPORT)?], qualifiers: host };
     let (_, infos) = client.query(&[support]).wait()?;

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use crate::allocation::Allocations;
 use crate::debugger::{daemons, stops};
+use crate::job::SESSION;
 use crate::jobs::{Jobs, LiveJob};
 use crate::nodes::NODE;
 use crate::see::job_row::{self, JOBS, JobRow};
@@ -38,7 +39,7 @@ impl Request {
         if self.queries.iter().flat_map(|query| &query.qualifiers).any(is_unserved) {
             return self.done.complete(Err(Status::ERR_NOT_SUPPORTED));
         }
-        let infos = self.queries.iter().flat_map(|query| {
+        let infos = self.queries.iter().filter(|query| is_of_session(query)).flat_map(|query| {
             let live = query.about(&self.asker).and_then(|about| jobs.get(jobs.number(&about.nspace)?));
             let rank = query.about(&self.asker).map(|about| about.rank);
             let known = move |key: &_| {
@@ -63,6 +64,12 @@ impl Request {
         // The server knows the rest, or says that nobody does.
         self.done.complete(Ok((Status::ERR_PARTIAL_SUCCESS, infos)));
     }
+}
+
+/// Returns whether a query is about the session of the run, or names none: nothing is known here of another.
+fn is_of_session(query: &Query) -> bool {
+    let named = query.qualifiers.find(keys::SESSION_ID).map(|info| info.value.as_u32());
+    named.is_none_or(|number| matches!(number, Some(SESSION | u32::MAX)))
 }
 
 /// Returns whether a qualifier is required that changes nothing here.

@@ -9,7 +9,7 @@ use crate::data::{
 use crate::server::ctx::Ctx;
 use crate::server::jobs::{Client, Jobs, Phase};
 use crate::server::load;
-use crate::store::Directives;
+use crate::store::{Directives, InfoLevel};
 
 /// Keys of process sets and groups.
 const SETS: [&str; 6] = [
@@ -124,18 +124,48 @@ impl Known<'_> {
             keys::QUERY_NAMESPACES => {
                 let mut names = self.jobs.names();
                 names.retain(|name| self.jobs.get(name).is_some_and(|job| !job.of_tools));
+                names.retain(|name| self.is_in_session(name, directives.session));
+                if names.is_empty() && directives.session.is_some() {
+                    return None;
+                }
                 names.sort_unstable();
                 let names: Vec<&[u8]> = names.iter().map(Nspace::as_bytes).collect();
                 Some(Value::string(names.join(&b',')))
             }
             keys::SERVER_URI => self.uri.as_deref().map(Value::string),
-            keys::QUERY_LOCAL_PROC_TABLE => self.local_procs(&proc.nspace),
+            keys::QUERY_LOCAL_PROC_TABLE => {
+                let is_meant =
+                    self.is_in_session(&proc.nspace, directives.session) && self.is_here(&proc.nspace, directives);
+                is_meant.then(|| self.local_procs(&proc.nspace))?
+            }
             _ => {
                 let mut directives = directives.clone();
                 directives.settle(key.as_bytes());
                 self.jobs.store(&proc.nspace)?.get(*asker, proc.rank, key, &directives).ok()
             }
         }
+    }
+
+    /// Returns whether a job is one of the session that is named; every job is where none is, or all are.
+    fn is_in_session(&self, nspace: &Nspace, named: Option<u32>) -> bool {
+        let Some(named) = named.filter(|named| *named != u32::MAX) else { return true };
+        let session = self.of_job_itself(nspace, keys::SESSION_ID, &Directives::NONE);
+        session.is_some_and(|session| session.as_u32() == Some(named))
+    }
+
+    /// Returns whether the node that is named, by whatever name the job has for it, is this one; it is where none is.
+    fn is_here(&self, nspace: &Nspace, directives: &Directives) -> bool {
+        if directives.host.is_none() && directives.node.is_none() || directives.host.as_ref() == Some(self.hostname) {
+            return true;
+        }
+        let named = Directives { level: InfoLevel::Node, ..directives.clone() };
+        let number = |of: &Directives| self.of_job_itself(nspace, keys::NODEID, of);
+        number(&named).is_some_and(|named| number(&Directives::at(InfoLevel::Node)) == Some(named))
+    }
+
+    fn of_job_itself(&self, nspace: &Nspace, key: &str, directives: &Directives) -> Option<Value> {
+        let key = Key::new(key).expect("a legal key");
+        self.jobs.store(nspace)?.get(Rank::UNDEF, Rank::WILDCARD, &key, directives).ok()
     }
 
     /// Returns the table of a namespace's processes on this node.
@@ -173,14 +203,12 @@ pub struct Subject {
 impl Subject {
     /// Reads the qualifiers of a query. Nothing where they make no sense, or one is required that nobody here knows.
     pub fn read(asker: &Proc, query: &Query) -> Option<Self> {
-        const OTHERS: [&str; 5] = [keys::PROCID, keys::RANK, keys::USERID, keys::GRPID, keys::QUERY_REFRESH_CACHE];
-        let mut proc = query.about(asker)?;
+        const OTHERS: [&str; 7] =
+            [keys::PROCID, keys::NSPACE, keys::JOBID, keys::RANK, keys::USERID, keys::GRPID, keys::QUERY_REFRESH_CACHE];
+        let proc = query.about(asker)?;
         let mut directives = Directives::NONE;
         for info in query.qualifiers.iter().filter(|info| !OTHERS.iter().any(|key| info.key == *key)) {
             directives.take(info.key.as_bytes(), info.flags, &info.value).ok()?;
-        }
-        if let Some(nspace) = directives.nspace.take() {
-            proc.nspace = nspace;
         }
         let asker = if asker.nspace == proc.nspace { asker.rank } else { Rank::UNDEF };
         Some(Subject { asker, proc, directives })

@@ -202,6 +202,44 @@ fn a_rank_of_no_namespace_is_refused_and_so_is_a_process_that_is_named_twice() {
 }
 
 #[test]
+fn a_job_a_session_or_a_node_that_is_named_is_the_one_that_is_meant_or_none_is() {
+    let mut bench = Bench::new();
+    bench.jobs.add(&proc("other", 0).nspace, 5, &[Rank(0), Rank(1)]);
+    let mut value = |key: &str, qualifiers: &[Info]| {
+        bench.caller = bench.test.request(bench.caller.peer);
+        bench.ask_with(&[&[key]], qualifiers);
+        bench.answer(Err(Status::ERR_NOT_SUPPORTED));
+        match bench.reply() {
+            Some(Reply::Infos(Status::SUCCESS, infos)) => Some(infos[0].value.clone()),
+            Some(Reply::Done(_)) => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    let job = |name: &str| Info::new(keys::JOBID, name);
+    assert_eq!(value(keys::JOB_SIZE, &[job("other")]), Some(Value::Uint32(5)));
+    assert_eq!(value(keys::JOB_SIZE, &[job("nosuch")]), None);
+    let nspace = Info::new(keys::NSPACE, "other");
+    assert_eq!(value(keys::JOB_SIZE, &[job("other"), nspace.clone()]), Some(Value::Uint32(5)));
+    assert_eq!(value(keys::JOB_SIZE, &[job("job"), nspace]), None, "two jobs");
+    let rank = Info::new(keys::RANK, Rank(0));
+    assert_eq!(value(keys::LOCAL_RANK, &[job("other"), rank]), Some(Value::Uint16(0)));
+    let mut rows = |qualifiers: &[Info]| {
+        let table = value(keys::QUERY_LOCAL_PROC_TABLE, qualifiers)?;
+        Some(table.as_array().expect("a table").len())
+    };
+    assert_eq!(rows(&[]), Some(1));
+    assert_eq!(rows(&[job("other")]), Some(2));
+    let node = |name: &str| Info::new(keys::HOSTNAME, name);
+    assert_eq!((rows(&[node("here")]), rows(&[node("nosuch")])), (Some(1), None));
+    let number = |number: u32| Info::new(keys::NODEID, number);
+    assert_eq!((rows(&[number(0)]), rows(&[number(9)])), (Some(1), None));
+    let session = |number: u32| Info::new(keys::SESSION_ID, number);
+    assert_eq!((rows(&[session(77)]), rows(&[session(u32::MAX)])), (None, Some(1)));
+    assert_eq!(value(keys::QUERY_NAMESPACES, &[session(u32::MAX)]), Some(Value::string("job,other")));
+    assert_eq!(value(keys::QUERY_NAMESPACES, &[session(77)]), None);
+}
+
+#[test]
 fn a_required_qualifier_that_nobody_knows_is_not_left_aside() {
     let unknown = [Info::new("site.wish", true).required()];
     for key in [keys::QUERY_NAMESPACES, keys::QUERY_NUM_PSETS] {

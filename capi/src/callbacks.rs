@@ -3,7 +3,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use instanton::Pending;
-use instanton::client::{Chain, Credential, Error, Handler, Infos, Notice, Published};
+use instanton::client::{Chain, Client, Credential, Error, Handler, Infos, Notice, Published};
 use instanton::data::{Info, Nspace, Status, Value};
 use libc::{c_char, c_int, c_void};
 
@@ -92,6 +92,20 @@ pub fn finish(pending: Pending<(), Error>, cbfunc: Option<OpFn>, cbdata: *mut c_
         Some(_) => pending.then(op(cbfunc, cbdata)),
         None => pending.wait(),
     })
+}
+
+/// Ends a call whose answer nobody needs to know, as [`finish`] does; where nothing can be waited for, as in an event
+/// handler, the call goes out and nobody is told how it went.
+pub fn finish_anywhere(
+    client: &Client,
+    pending: Pending<(), Error>,
+    cbfunc: Option<OpFn>,
+    cbdata: *mut c_void,
+) -> Outcome {
+    match cbfunc {
+        None if client.is_own_thread() => told(pending.then(drop)),
+        _ => finish(pending, cbfunc, cbdata),
+    }
 }
 
 /// A completion that shows the value to `cbfunc` and frees it afterwards.

@@ -403,6 +403,12 @@ impl Client {
         self.is_initialized() && self.inner.link.is_connected()
     }
 
+    /// Returns whether the caller runs on a thread that has to bring the results of calls, as callbacks and event
+    /// handlers do: [`wait`](Pending::wait) is refused there.
+    pub fn is_own_thread(&self) -> bool {
+        self.inner.link.may_not_wait()
+    }
+
     /// Keeps a value for the next [`commit`](Client::commit) (`PMIx_Put`); this process itself sees it at once. Under the key
     /// `PMIX_QUALIFIED_VALUE`, the value is an array of one attribute and those that qualify it, which a Get names as well.
     ///

@@ -14,8 +14,9 @@ use crate::types::*;
 export! {
     /// Registers a handler for events with these codes, or for every event where there are none.
     ///
-    /// With `cbfunc` the handler's number comes through it. Without, the call waits and its answer is the number, which is
-    /// never negative, or an error.
+    /// With `cbfunc` the handler's number comes through it. Without, the call waits and its answer is the number, which
+    /// is never negative, or an error. In a handler or another callback, where nothing can be waited for, the answer is
+    /// then PMIX_SUCCESS, and nobody is told the number.
     fn PMIx_Register_event_handler(
         codes: *mut c_int, ncodes: usize, info: *mut pmix_info_t, ninfo: usize, handler: Option<NotificationFn>,
         cbfunc: Option<RegistrationFn>, cbdata: *mut c_void,
@@ -26,13 +27,16 @@ export! {
         }
     }
 
-    /// Removes a handler; without `cbfunc` the call waits until it is gone.
+    /// Removes a handler; without `cbfunc` the call waits until it is gone. In a handler or another callback, where
+    /// nothing can be waited for, it does not: nobody is told then how it went.
     fn PMIx_Deregister_event_handler(number: usize, cbfunc: Option<OpFn>, cbdata: *mut c_void) -> Outcome {
-        callbacks::finish(session::client()?.deregister_event_handler(number), cbfunc, cbdata)
+        let client = session::client()?;
+        callbacks::finish_anywhere(&client, client.deregister_event_handler(number), cbfunc, cbdata)
     }
 
-    /// Raises an event; without `cbfunc` the call waits until it is on its way. A server raises it for its clients and
-    /// for its own program; in a callback of the server, where nothing can be waited for, it does not.
+    /// Raises an event; without `cbfunc` the call waits until it is on its way. In a handler or another callback, where
+    /// nothing can be waited for, it does not: nobody is told then how it went. A server raises it for its clients and
+    /// for its own program.
     fn PMIx_Notify_event(
         status: c_int, source: *const pmix_proc_t, range: u8, info: *const pmix_info_t, ninfo: usize,
         cbfunc: Option<OpFn>, cbdata: *mut c_void,
@@ -52,7 +56,7 @@ export! {
             let done = callbacks::op(cbfunc, cbdata);
             return raised.then(|told| done(told.map_err(Error::from)));
         }
-        callbacks::finish(client.notify_event(status, &source, range, &info), cbfunc, cbdata)
+        callbacks::finish_anywhere(&client, client.notify_event(status, &source, range, &info), cbfunc, cbdata)
     }
 }
 
@@ -74,8 +78,12 @@ unsafe fn register(
             many::<_, Info>(info, if info.is_null() { 0 } else { ninfo })?,
         )
     };
-    let registered = session::client()?.register_event_handler(&codes, &info, handler);
+    let client = session::client()?;
+    let registered = client.register_event_handler(&codes, &info, handler);
     let Some(cbfunc) = cbfunc else {
+        if client.is_own_thread() {
+            return told(registered.then(drop)).map(|()| Status::SUCCESS.0);
+        }
         let number = told(registered.wait())?;
         return c_int::try_from(number).map_err(|_| Status::ERR_OUT_OF_RESOURCE);
     };

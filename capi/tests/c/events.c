@@ -116,11 +116,48 @@ static void first_model(void) {
     called = 0;
 }
 
+enum { OUTER = -4300, INNER = -4301 };
+static int within, inner, found_out;
+
+static void on_inner(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                     pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *data) {
+    (void)source, (void)info, (void)ninfo, (void)results, (void)nresults;
+    CHECK(status == INNER);
+    set(&inner);
+    next(PMIX_SUCCESS, NULL, 0, NULL, NULL, data);
+    OK(PMIx_Deregister_event_handler(id, done, &found_out));
+}
+
+/* In a handler nothing can be waited for: calls without a function go out, and nobody is told how they went. */
+static void on_outer(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                     pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *data) {
+    (void)status, (void)info, (void)ninfo, (void)results, (void)nresults;
+    pmix_status_t code = INNER;
+    IS(PMIX_SUCCESS, PMIx_Register_event_handler(&code, 1, NULL, 0, on_inner, NULL, NULL));
+    OK(PMIx_Notify_event(INNER, source, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL));
+    OK(PMIx_Deregister_event_handler(id, NULL, NULL));
+    next(PMIX_SUCCESS, NULL, 0, NULL, NULL, data);
+    set(&within);
+}
+
+static void calls_in_a_handler(const pmix_proc_t *me) {
+    pmix_status_t code = OUTER;
+    int id = PMIx_Register_event_handler(&code, 1, NULL, 0, on_outer, NULL, NULL);
+    CHECK(id >= 0);
+    OK(PMIx_Notify_event(OUTER, me, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL));
+    until(&within, 1);
+    until(&inner, 1);
+    until(&found_out, 1);
+    CHECK(PMIx_Deregister_event_handler(id, NULL, NULL) == PMIX_ERR_BAD_PARAM);
+    CHECK(within == 1 && inner == 1);
+}
+
 int main(void) {
     pmix_proc_t me;
     first_model();
     IS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
     another_model();
+    calls_in_a_handler(&me);
     pmix_status_t code = PMIX_MODEL_DECLARED;
     IS(PMIX_ERR_BAD_PARAM, PMIx_Register_event_handler(&code, 1, NULL, 0, NULL, NULL, NULL));
     inside_call = 1;

@@ -99,10 +99,10 @@ fn list(members: &[Proc]) -> Value {
 }
 
 /// Tells those who have registered for the event itself: to a default handler it would look like a failure, and some
-/// programs end by it.
+/// programs end by it. The source is no process, as the host is none.
 fn tell_all(cx: &mut Ctx, status: Status, mut info: Vec<Info>) {
     info.push(Info::new(keys::EVENT_NON_DEFAULT, true));
-    let source = Proc::new(cx.config.nspace.clone(), Rank::UNDEF);
+    let source = Proc::new(Nspace::new("").expect("a legal name"), Rank::UNDEF);
     let event = Event { status, source, range: DataRange::LOCAL, info, vote: None };
     cx.effect(Effect::Raise { event, origin: Origin::Library, then: AfterRaise::Nothing });
 }
@@ -122,6 +122,7 @@ mod tests {
         let code = |effect| match effect {
             Effect::Raise { event, .. } => {
                 assert!(event.info.is_set(keys::EVENT_NON_DEFAULT), "no default handler hears of sets: {event:?}");
+                assert_eq!(event.source, Proc::new(Nspace::new("").unwrap(), Rank::UNDEF), "the host is no process");
                 event.status
             }
             other => panic!("{other:?}"),

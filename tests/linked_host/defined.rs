@@ -48,8 +48,10 @@ fn a_process_set_is_told_of_and_found() {
         chain.complete(Status::SUCCESS, vec![]);
     };
     let codes = [Status::PROCESS_SET_DEFINE, Status::PROCESS_SET_DELETE];
+    // They come from the host, which is no process.
+    let of_manager = [Info::new(keys::RANGE, DataRange::RM)];
     client
-        .register_event_handler(&codes, &[], Arc::new(handler))
+        .register_event_handler(&codes, &of_manager, Arc::new(handler))
         .then(move |id| ready.send(id.is_ok()).unwrap())
         .unwrap();
     assert!(is_ready.recv().unwrap());

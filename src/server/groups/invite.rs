@@ -15,14 +15,16 @@ use super::election::Election;
 use super::floor::Floor;
 use super::guests::{Guests, ToLeader};
 use super::make;
-use super::message::{Answer, Handover, Membership, Message, context_in};
+use super::message::{Answer, Handover, Membership, Message, context_in, range_of};
 use super::registry::Group;
 use super::vote::Subject;
 use crate::account::{Charge, Kind};
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::GROUP_CONSTRUCT;
-use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
+use crate::data::{DataRange, Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::{Decision, Infos, Reply, group_results};
+use crate::server::ctx::audience::Audience;
+use crate::server::ctx::event::Event;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::ctx::timers::{Deadline, TimerId};
@@ -523,16 +525,20 @@ impl Invitations {
         }
     }
 
-    /// A leader, or its server, gives the group up, for those in `range` at least.
-    pub fn aborted(&mut self, floor: &mut Floor<'_>, source: &Proc, id: &Nspace, range: &[Proc]) {
-        if let Some(invitation) = self.open.get_mut(id).filter(|invitation| invitation.leader == *source) {
-            // The leader has told its own handlers.
-            invitation.places.retain(|proc| proc != source);
-            return self.give_up(floor, id, Status::GROUP_CONSTRUCT_ABORT);
-        }
+    /// A leader, or its server, gives the group up by this event, for those in its range at least.
+    pub fn aborted(&mut self, floor: &mut Floor<'_>, event: &Event, id: &Nspace) {
+        let (source, range) = (&event.source, &range_of(&event.info)[..]);
         // A process that is asked to follow a dead leader may end it for all.
-        let is_asked = |open: &Invitation| open.electing.is_some() && open.states.contains_key(source);
-        if self.open.get(id).is_some_and(|open| is_asked(open) && range.contains(&open.leader)) {
+        let may_end = |open: &Invitation| {
+            let is_asked = open.electing.is_some() && open.states.contains_key(source);
+            open.leader == *source || is_asked && range.contains(&open.leader)
+        };
+        if let Some(invitation) = self.open.get_mut(id).filter(|open| may_end(open)) {
+            // The event itself reaches some of them, and its source has told its own handlers.
+            let audience = Audience::of(event).ok();
+            let in_reach = |proc: &Proc| event.range != DataRange::LOCAL || floor.jobs.runs_here(proc);
+            let hears = |proc: &Proc| audience.as_ref().is_some_and(|audience| audience.has(proc) && in_reach(proc));
+            invitation.places.retain(|proc| proc != source && !hears(proc));
             return self.give_up(floor, id, Status::GROUP_CONSTRUCT_ABORT);
         }
         if self.followed.get(id).is_some_and(|(_, leader)| leader == source) {

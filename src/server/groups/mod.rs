@@ -342,7 +342,7 @@ impl Groups {
         let vote = match message {
             Message::Aborted => {
                 constructs.aborted(floor, source, &id);
-                invitations.aborted(floor, source, &id, &range());
+                invitations.aborted(floor, event, &id);
                 None
             }
             message if !by_server => {

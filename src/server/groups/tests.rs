@@ -1,6 +1,6 @@
 //! Groups without socket and thread: invitations, votes and elections of one node.
 use super::*;
-use crate::data::Rank;
+use crate::data::{DataRange, Rank};
 use crate::message::{Decision, Reply, array_of, id_of};
 use crate::server::NoHost;
 use crate::server::ctx::effect::Effect;
@@ -176,6 +176,30 @@ fn guests_are_charged_to_their_leader_until_the_invitation_is_over() {
     assert_eq!(account.used(), two_guests);
     server.join(2, false);
     assert_eq!(account.used(), 0);
+}
+
+#[test]
+fn who_hears_a_leader_give_its_invitation_up_is_not_told_again() {
+    let told_besides = |range: DataRange, custom: &[u32]| {
+        let mut server = Server::new(&[]);
+        let leader = server.invite();
+        server.told();
+        let custom = custom.iter().map(|rank| proc("job", *rank)).collect();
+        let info = vec![id_of(&group()), Info::new(keys::EVENT_CUSTOM_RANGE, array_of(custom))];
+        let (status, source) = (Status::GROUP_CONSTRUCT_ABORT, proc("job", 0));
+        let mut event = Event { status, source, range, info, vote: None };
+        let below = Below { cx: &mut server.test.cx, jobs: &mut server.jobs, collectives: &mut server.collectives };
+        server.groups.hear(below, &mut event, false);
+        assert!(server.test.replies().contains(&(leader, Reply::Done(status))));
+        assert!(server.groups.invitations.is_empty() && server.groups.invitations.guests.is_empty());
+        server.told()
+    };
+    let abort = |ranks: &[u32]| (Status::GROUP_CONSTRUCT_ABORT, ranks.iter().map(|rank| proc("job", *rank)).collect());
+    assert_eq!(told_besides(DataRange::NAMESPACE, &[]), []);
+    assert_eq!(told_besides(DataRange::LOCAL, &[]), []);
+    assert_eq!(told_besides(DataRange::CUSTOM, &[1, 2]), []);
+    assert_eq!(told_besides(DataRange::CUSTOM, &[1]), [abort(&[2])]);
+    assert_eq!(told_besides(DataRange::RM, &[]), [abort(&[1, 2])]);
 }
 
 /// Attribute that names the group in an event.

@@ -121,10 +121,16 @@ static void watched_more(const char *file) {
     OK(monitor(PMIX_MONITOR_CANCEL, "others", PMIX_SUCCESS));
     IS(PMIX_ERR_NOT_FOUND, monitor(PMIX_MONITOR_CANCEL, "others", PMIX_SUCCESS));
     IS(PMIX_ERR_NOT_AVAILABLE, monitor("a.host's", file, MINE));
+    with_number(PMIX_MONITOR_FILE_CHECK_TIME, 3600);
+    with(PMIX_MONITOR_FILE_MODIFY, "modified", PMIX_STRING);
+    OK(monitor(PMIX_MONITOR_FILE, file, MINE));
+    /* For this process alone: rank 1 counts what it hears. */
     pmix_data_range_t range = PMIX_RANGE_PROC_LOCAL;
     with_number(PMIX_MONITOR_HEARTBEAT_TIME, 1);
     with(PMIX_RANGE, &range, PMIX_DATA_RANGE);
-    IS(PMIX_ERR_BAD_PARAM, monitor(PMIX_MONITOR_HEARTBEAT, NULL, MINE));
+    OK(monitor(PMIX_MONITOR_HEARTBEAT, NULL, MINE));
+    until(&heard, 3);
+    IS(MINE, last);
     /* This one ends with its process: rank 1 hears of the end, and then of what it asks for itself. */
     with_number(PMIX_MONITOR_HEARTBEAT_TIME, 5);
     OK(monitor(PMIX_MONITOR_HEARTBEAT, NULL, MINE));

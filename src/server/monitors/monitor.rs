@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::file::WatchedFile;
 use crate::account::Charge;
-use crate::data::{DataRange, Info, InfoList, Proc, Status, Value, keys};
+use crate::data::{DataArray, DataRange, Info, InfoList, Proc, Status, Value, keys};
 use crate::server::ctx::audience::Audience;
 use crate::server::ctx::event::Event;
 use crate::server::ctx::ticket::FileState;
@@ -81,7 +81,9 @@ impl Monitor {
             let path = monitor.value.as_bytes().filter(|path| !path.is_empty()).ok_or(Status::ERR_BAD_PARAM)?;
             let path = PathBuf::from(OsStr::from_bytes(path));
             let counts = [keys::MONITOR_FILE_SIZE, keys::MONITOR_FILE_ACCESS, keys::MONITOR_FILE_MODIFY];
-            let counts = counts.map(|key| directives.is_set(key));
+            // The Standard has some of them as texts, without saying which: one that is there is set.
+            let is_set = |info: &Info| info.is_true() || matches!(info.value, Value::String(_));
+            let counts = counts.map(|key| directives.find(key).is_some_and(is_set));
             if counts == [false; 3] {
                 return Err(Status::ERR_BAD_PARAM);
             }
@@ -99,7 +101,15 @@ impl Monitor {
         if directives.iter().any(|info| info.is_unserved(&SERVED)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
-        if seconds == 0 || Audience::new(range, proc, directives).is_err() {
+        // An alarm for the process alone comes from here all the same, as one for a list of it.
+        let (range, custom) = match range {
+            DataRange::PROC_LOCAL => {
+                let itself = DataArray::of([proc.clone()]);
+                (DataRange::CUSTOM, Some(Info::new(keys::EVENT_CUSTOM_RANGE, itself)))
+            }
+            range => (range, directives.find(keys::EVENT_CUSTOM_RANGE).cloned()),
+        };
+        if seconds == 0 || Audience::new(range, proc, custom.as_slice()).is_err() {
             return Err(Status::ERR_BAD_PARAM);
         }
         Ok(Some(Monitor {
@@ -110,7 +120,7 @@ impl Monitor {
             name: directives.find(keys::MONITOR_ID).map(|info| info.value.clone()),
             alarm: if *error == Status::SUCCESS { alert } else { *error },
             range,
-            custom: directives.find(keys::EVENT_CUSTOM_RANGE).cloned(),
+            custom,
             held: None,
         }))
     }
@@ -189,12 +199,28 @@ mod tests {
         bad(read(keys::MONITOR_HEARTBEAT, true.into(), &[Info::new(keys::MONITOR_HEARTBEAT_TIME, "soon")]));
         bad(read(keys::MONITOR_FILE, of_file(), std::slice::from_ref(&check)));
         bad(read(keys::MONITOR_FILE, of_file(), &[Info::new(keys::MONITOR_FILE_SIZE, true)]));
-        bad(read(keys::MONITOR_FILE, Value::String(None), &[check, Info::new(keys::MONITOR_FILE_SIZE, true)]));
-        let to_itself = Info::new(keys::RANGE, Value::DataRange(DataRange::PROC_LOCAL));
-        bad(read(keys::MONITOR_HEARTBEAT, true.into(), &[time.clone(), to_itself]));
+        bad(read(keys::MONITOR_FILE, Value::String(None), &[check.clone(), Info::new(keys::MONITOR_FILE_SIZE, true)]));
+        let to_nobody = Info::new(keys::RANGE, Value::DataRange(DataRange::CUSTOM));
+        bad(read(keys::MONITOR_HEARTBEAT, true.into(), &[time.clone(), to_nobody]));
         assert!(read("my.monitor", true.into(), &[]).unwrap().is_none(), "the host's");
         let monitor = read(keys::MONITOR_HEARTBEAT, true.into(), &[time]).unwrap().unwrap();
         assert_eq!((monitor.alarm, monitor.range), (Status::MONITOR_HEARTBEAT_ALERT, DataRange::NAMESPACE));
         assert_eq!((monitor.period, monitor.patience.drops), (Duration::from_secs(2), 1));
+        for (value, counts) in [(Value::string("/tmp/file"), true), (true.into(), true), (false.into(), false)] {
+            let (size, modify) =
+                (Info::new(keys::MONITOR_FILE_SIZE, true), Info::new(keys::MONITOR_FILE_MODIFY, value));
+            let monitor = read(keys::MONITOR_FILE, of_file(), &[check.clone(), size, modify]).unwrap().unwrap();
+            let Sign::File(file) = monitor.sign else { panic!("a file is watched") };
+            assert_eq!(file.counts, [true, false, counts]);
+        }
+    }
+
+    #[test]
+    fn an_alarm_for_the_process_alone_is_for_it_and_nobody_else() {
+        let directives = [Info::new(keys::MONITOR_HEARTBEAT_TIME, 2u32), Info::new(keys::RANGE, DataRange::PROC_LOCAL)];
+        let monitor = read(keys::MONITOR_HEARTBEAT, true.into(), &directives).unwrap().unwrap();
+        let proc = |rank| Proc::new(crate::data::Nspace::new("job").unwrap(), crate::data::Rank(rank));
+        let audience = Audience::of(&monitor.alarm(&proc(0))).unwrap();
+        assert!(audience.has(&proc(0)) && !audience.has(&proc(1)));
     }
 }

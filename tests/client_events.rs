@@ -139,7 +139,7 @@ fn no_look_up_and_no_fence_waits_for_a_handler() {
     Job::register(&server, "held@2", 2).run("held", false);
 }
 
-/// Rank 0 raises an event; everybody hears it once, rank 0 included.
+/// Rank 0 raises an event; everybody hears it once, rank 0 included. What is refused is heard by nobody.
 fn tell() {
     let client = Client::init(&[]).unwrap();
     let code = Status(-7001);
@@ -148,10 +148,16 @@ fn tell() {
         tell.send((notice.status, notice.source.rank)).unwrap();
         chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };
-    client.register_event_handler(&[code], &[], Arc::new(handler)).wait().unwrap();
+    client.register_event_handler(&[code, Status::ERR_PROC_ABORTED], &[], Arc::new(handler)).wait().unwrap();
     client.fence(&[], &[]).wait().unwrap();
     if client.proc().rank.0 == 0 {
         let (me, range) = (client.proc().clone(), DataRange::NAMESPACE);
+        let refused =
+            |code, range, info: &[Info]| client.notify_event(code, &me, range, info).wait().unwrap_err().status();
+        assert_eq!(refused(code, DataRange::CUSTOM, &[]), Status::ERR_BAD_PARAM);
+        let nobody = [Info::new(keys::EVENT_CUSTOM_RANGE, "nobody")];
+        assert_eq!(refused(code, DataRange::CUSTOM, &nobody), Status::ERR_BAD_PARAM);
+        assert_eq!(refused(Status::ERR_PROC_ABORTED, range, &[]), Status::ERR_NO_PERMISSIONS);
         client.notify_event(code, &me, range, &[]).wait().unwrap();
     }
     assert_eq!(told.recv().unwrap(), (code, Rank(0)));

@@ -477,7 +477,9 @@ impl Client {
     /// process.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a range that is none; what the host answers.
+    /// `ERR_BAD_PARAM` for a range that is none or should name processes and does not, `ERR_NO_PERMISSIONS` for an
+    /// event that servers alone raise: nobody hears of these, this process's own handlers included. What the host
+    /// answers.
     pub fn notify_event(&self, status: Status, source: &Proc, range: DataRange, info: &[Info]) -> Pending<(), Error> {
         let (source, info) = (source.clone(), info.to_vec());
         self.prepare("PMIx_Notify_event", call::limit_in(&info), move |inner, callback| {

@@ -6,15 +6,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::data::{DataRange, Info, Proc, Status, keys};
-use crate::message::{Push, Request};
+use crate::data::{DataRange, Info, InfoList, Proc, Status, keys};
+use crate::message::{Push, Request, is_a_servers};
 use crate::pending::Callback;
 use crate::trace;
 
 use super::answer::Answer;
 use super::call::limit_in;
 use super::clock::{end_of, given_up};
-use super::events::{Called, Event, procs_of};
+use super::events::{Called, Event};
 use super::output::Output;
 use super::{Error, Handler, Inner};
 
@@ -165,12 +165,17 @@ impl Inner {
         let reaches_me = match range {
             DataRange::RM => false,
             DataRange::CUSTOM => {
-                procs_of(&native, keys::EVENT_CUSTOM_RANGE).iter().any(|proc| proc.matches(&self.proc))
+                let named = native.find(keys::EVENT_CUSTOM_RANGE).and_then(|item| item.value.as_procs());
+                named.ok_or(Status::ERR_BAD_PARAM)?.iter().any(|proc| proc.matches(&self.proc))
             }
             known if known <= DataRange::PROC_LOCAL => true,
             _ => return Err(Status::ERR_BAD_PARAM.into()),
         };
         let only_me = range == DataRange::PROC_LOCAL || !self.link.has_server();
+        // The server would refuse it, when the handlers here have had it. Leaders may say that their group is complete.
+        if !only_me && is_a_servers(status) && status != Status::GROUP_CONSTRUCT_COMPLETE {
+            return Err(Status::ERR_NO_PERMISSIONS.into());
+        }
         let source = if source.nspace.is_empty() { Proc::clone(&self.proc) } else { source };
         let event = reaches_me.then(|| Event::new(status, source, native));
         let inner = self.clone();

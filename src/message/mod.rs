@@ -18,6 +18,7 @@ pub mod lines;
 mod named;
 pub mod numbers;
 pub mod output;
+mod servers_events;
 #[cfg(feature = "server")]
 mod size;
 
@@ -33,6 +34,7 @@ pub use group::{Decision, GroupCall, key_in_context};
 #[cfg(feature = "server")]
 pub(crate) use group::{array_of, id_of};
 pub use named::replace_named;
+pub use servers_events::is_a_servers;
 
 /// Most bytes of one message.
 pub const LARGEST: usize = 256 << 20;

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::data::{Info, Key, Status, WATCH, keys};
-use crate::message::{Forward, Request};
+use crate::message::{Forward, Request, is_a_servers};
 
 /// Prefix of attributes that servers and hosts alone give.
 const PRIVATE: &[u8] = b"instanton.";
@@ -42,29 +42,6 @@ pub fn forbidden<'a>(request: &'a Request, allowed: &[Status]) -> Option<Forbidd
     let is_wish = |info: &Info| matches!(request, Request::RegisterEvents { .. }) && info.key == WATCH;
     let private = attributes(request).find(|info| is_private(&info.key) && !is_wish(info));
     private.map(|info| Forbidden::Attribute(&info.key))
-}
-
-/// Returns whether an event tells of the members of a group, or of the start and end of processes and jobs. Whoever
-/// takes part in a group may give it up.
-fn is_a_servers(event: Status) -> bool {
-    const GROUPS: std::ops::RangeInclusive<i32> = Status::GROUP_MEMBER_FAILED.0..=Status::GROUP_INVITED.0;
-    const JOBS: std::ops::RangeInclusive<i32> = Status::EVENT_SESSION_END.0..=Status::ERR_JOB_APP_NOT_EXECUTABLE.0;
-    const ENDS: [Status; 12] = [
-        Status::ERR_PROC_ABORTED,
-        Status::ERR_PROC_REQUESTED_ABORT,
-        Status::ERR_PROC_ABORTING,
-        Status::ERR_PROC_TERM_WO_SYNC,
-        Status::EVENT_PROC_TERMINATED,
-        Status::PROC_TERMINATED,
-        Status::EVENT_JOB_END,
-        Status::ERR_INVALID_TERMINATION,
-        Status::ERR_LOST_CONNECTION,
-        Status::ERR_LOST_CONNECTION_TO_SERVER,
-        Status::ERR_LOST_PEER_CONNECTION,
-        Status::ERR_LOST_CONNECTION_TO_CLIENT,
-    ];
-    let is_membership = GROUPS.contains(&event.0) && event != Status::GROUP_CONSTRUCT_ABORT;
-    is_membership || JOBS.contains(&event.0) || ENDS.contains(&event)
 }
 
 fn is_private(key: &Key) -> bool {

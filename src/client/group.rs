@@ -17,6 +17,7 @@ use super::call::{infos, limit_in, nothing, taken};
 use super::clock::{end_of, given_up};
 use super::events::{Event, procs_of};
 use super::get::Way;
+use super::names::Members;
 use super::{Client, Error, Inner};
 
 /// The groups that this process is in, each with its members by group rank.
@@ -29,15 +30,22 @@ impl Groups {
         self.lock().get(&proc.nspace)?.get(proc.rank.0 as usize).cloned()
     }
 
-    /// Attributes with the members of groups in the place of their names, where they say for whom or of whom something is.
-    pub(super) fn translate(&self, info: &[Info]) -> Vec<Info> {
+    /// Returns whether this process is in a group of that name.
+    pub(super) fn has(&self, name: &Nspace) -> bool {
+        self.lock().contains_key(name)
+    }
+
+    /// Attributes with the members of groups, and of sets that are `known`, in the place of their names, where they say
+    /// for whom or of whom something is.
+    pub(super) fn translate(&self, info: &[Info], known: &Members) -> Vec<Info> {
         let (groups, mut info) = (self.lock(), info.to_vec());
-        let members = |proc: Proc| match (groups.get(&proc.nspace), proc.rank) {
+        let named = |name: &Nspace| groups.get(name).or_else(|| known.get(name));
+        let members = |proc: Proc| match (named(&proc.nspace), proc.rank) {
             (Some(members), Rank::WILDCARD) => members.clone(),
             (Some(members), Rank(rank)) => members.get(rank as usize).cloned().into_iter().collect(),
             (None, _) => vec![proc],
         };
-        if !groups.is_empty() {
+        if !groups.is_empty() || !known.is_empty() {
             let _ = replace_named(&mut info, |procs| Ok(procs.into_iter().flat_map(members).collect()));
         }
         info

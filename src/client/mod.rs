@@ -43,6 +43,7 @@ pub(crate) mod init;
 mod jobctrl;
 mod jobs;
 mod local;
+mod names;
 mod notify;
 mod outbox;
 mod output;

@@ -15,8 +15,11 @@ use super::answer::Answer;
 use super::call::limit_in;
 use super::clock::{end_of, given_up};
 use super::events::{Called, Event};
+use super::names::Members;
 use super::output::Output;
 use super::{Error, Handler, Inner};
+
+const REGISTER: &str = "PMIx_Register_event_handler";
 
 /// Continuation of an event, which its handler must complete, now or later, from any thread: the next handler is not
 /// called before. Dropping it says that nothing was done.
@@ -74,7 +77,19 @@ impl Inner {
         handler: Handler,
         then: Callback<usize, Error>,
     ) -> Result<(), Error> {
-        let (id, news) = match self.own.handlers.add(&codes, &self.own.groups.translate(&info), handler) {
+        let (inner, native) = (self.clone(), info.clone());
+        self.with_members(REGISTER, native, move |native| inner.add_handler(codes, (info, &native), handler, then))
+    }
+
+    /// Adds a handler; its attributes come as they were given, and with the processes that they mean.
+    fn add_handler(
+        self: &Arc<Self>,
+        codes: Vec<Status>,
+        (info, native): (Vec<Info>, &[Info]),
+        handler: Handler,
+        then: Callback<usize, Error>,
+    ) -> Result<(), Error> {
+        let (id, news) = match self.own.handlers.add(&codes, native, handler) {
             Ok(added) => added,
             // In the Standard this call returns nothing: programs wait for the callback.
             Err(status) => {
@@ -105,7 +120,7 @@ impl Inner {
                 then(Err(error));
             }
         };
-        self.link.request("PMIx_Register_event_handler", &request, Box::new(waiter)).inspect_err(|_| {
+        self.link.request(REGISTER, &request, Box::new(waiter)).inspect_err(|_| {
             let _ = self.own.handlers.remove(id);
         })
     }
@@ -141,7 +156,7 @@ impl Inner {
     fn tell_siblings(self: &Arc<Self>, request: &Request) {
         for other in self.siblings().iter().filter(|other| other.link.can_ask()) {
             // One that is lost tells nobody of events any more.
-            let _ = other.link.request("PMIx_Register_event_handler", request, Box::new(|_| ()));
+            let _ = other.link.request(REGISTER, request, Box::new(|_| ()));
         }
     }
 
@@ -149,7 +164,7 @@ impl Inner {
     pub(super) fn register_all(&self) {
         for codes in self.own.handlers.wanted() {
             let request = Request::RegisterEvents { codes, info: Vec::new() };
-            let _ = self.link.request("PMIx_Register_event_handler", &request, Box::new(|_| ()));
+            let _ = self.link.request(REGISTER, &request, Box::new(|_| ()));
         }
     }
 
@@ -161,7 +176,7 @@ impl Inner {
         info: Vec<Info>,
         then: Callback<(), Error>,
     ) -> Result<(), Error> {
-        let native = self.own.groups.translate(&info);
+        let native = self.own.groups.translate(&info, &Members::new());
         let reaches_me = match range {
             DataRange::RM => false,
             DataRange::CUSTOM => {

@@ -94,6 +94,7 @@ mod trust;
 mod waiting;
 mod watch;
 
+pub use crate::message::MEANT;
 pub use cleanup::leftovers::clean_up;
 #[cfg(feature = "client")]
 pub(crate) use collective::exchange::of_host as blob_of_host;

@@ -128,6 +128,49 @@ fn the_name_of_a_group_stands_for_its_members_wherever_a_process_is_named() {
 }
 
 #[test]
+fn the_name_of_a_set_stands_for_its_members_in_events() {
+    let cluster = Cluster::new(1);
+    let job = cluster.job("job", &[0, 0]);
+    let server = job.server_of(0);
+    server.define_process_set(&text("ocean"), &[job.all()]).wait().unwrap();
+    server.define_process_set(&text("ice"), &[job.proc(1)]).wait().unwrap();
+    let [raiser, other] = [0, 1].map(|rank| Client::connect(&peer::address(&server, &job.proc(rank)), &[]).unwrap());
+    let (tell, told) = mpsc::channel();
+    let hears = |client: &Client, name: &'static str, code: i32, wanted: &[Info]| {
+        let tell = tell.clone();
+        let handler = move |notice: Notice, chain: Chain| {
+            tell.send((name, notice.status.0)).unwrap();
+            chain.complete(Status::SUCCESS, vec![]);
+        };
+        client.register_event_handler(&[Status(code)], wanted, Arc::new(handler)).wait().unwrap();
+    };
+    let all_of = |set: &str| Proc::new(Nspace::new(set).unwrap(), Rank::WILDCARD);
+    let custom = |set: &str| Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([all_of(set)]));
+    let raise = |code: i32, range: DataRange, info: &[Info]| {
+        raiser.notify_event(Status(code), raiser.proc(), range, info).wait().unwrap();
+    };
+    // Each member hears of an event once, the one that raises it included.
+    [-7001, -7002].iter().for_each(|code| hears(&raiser, "raiser", *code, &[]));
+    raise(-7001, DataRange::CUSTOM, &[custom("ice")]);
+    raise(-7001, DataRange::CUSTOM, &[custom("ocean")]);
+    raise(-7002, DataRange::PROC_LOCAL, &[]);
+    assert_eq!([0; 2].map(|_| told.recv().unwrap()), [("raiser", -7001), ("raiser", -7002)]);
+    // Handlers hear of events of members, and of what affects members.
+    let of = |set: &str| [Info::new(keys::RANGE, DataRange::CUSTOM), custom(set)];
+    hears(&other, "of ice", -7003, &of("ice"));
+    hears(&other, "of ocean", -7003, &of("ocean"));
+    let affected = |proc: Proc| [Info::new(keys::EVENT_AFFECTED_PROC, proc)];
+    hears(&other, "affected", -7004, &affected(all_of("ice")));
+    raise(-7003, DataRange::LOCAL, &[]);
+    raise(-7004, DataRange::LOCAL, &affected(job.proc(0)));
+    raise(-7004, DataRange::LOCAL, &affected(job.proc(1)));
+    hears(&other, "last", -7005, &[]);
+    raise(-7005, DataRange::LOCAL, &[]);
+    let heard = [0; 3].map(|_| told.recv().unwrap());
+    assert_eq!(heard, [("of ocean", -7003), ("affected", -7004), ("last", -7005)]);
+}
+
+#[test]
 fn what_the_host_does_not_answer_the_server_may_know() {
     let cluster = Cluster::new(1);
     let (job, other) = (cluster.job("job", &[0]), cluster.job("other", &[0, 0]));

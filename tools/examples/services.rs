@@ -273,6 +273,17 @@ fn sets(client: &Client) -> Outcome {
         let (_, made) = client.group_construct(&Nspace::new(format!("group of {name}"))?, &[all], &[]).wait()?;
         let made = made.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs()).ok_or("no group")?;
         assert_eq!(members, made);
+        // Those that a name stands for are looked at where processes are named.
+        let all = Proc::new(Nspace::new(name)?, Rank::WILDCARD);
+        let looks = [Info::new(keys::MONITOR_TARGET_PROCS, DataArray::of([all.clone()]))];
+        let monitor = Info::new(keys::MONITOR_PROC_RESOURCE_USAGE, Value::Undef);
+        let (_, looks) = client.process_monitor(&monitor, Status::SUCCESS, &looks).wait()?;
+        let of_all = vec![Info::new(keys::PROCID, all)];
+        let query = Query { keys: vec![Text::new(keys::QUERY_MEMORY_USAGE)?], qualifiers: of_all };
+        let (_, memory) = client.query(&[query]).wait()?;
+        let memory = memory[0].value.as_array().ok_or("no processes")?.len();
+        assert_eq!((looks.len(), memory), (members.len(), members.len()));
+        client.fence(&[Proc::new(Nspace::new(name)?, Rank::WILDCARD)], &[]).wait()?;
     }
     let ranks = |count: usize| format!("rank {} is in {names:?}, {count} in all", client.proc().rank);
     let query = Query { keys: vec![Text::new(keys::QUERY_NUM_PSETS)?], qualifiers: Vec::new() };

@@ -7,7 +7,7 @@ use instanton::data::constants::proc_state::PROC_STATE_UNTERMINATED;
 use instanton::data::{
     DataArray, DataType, Info, InfoList, Key, Proc, ProcInfo, Query, Rank, Status, Text, Value, keys,
 };
-use instanton::server::{Completion, Infos};
+use instanton::server::{Completion, Infos, MEANT};
 use nix::unistd::Pid;
 
 use crate::allocation::Allocations;
@@ -51,7 +51,10 @@ impl Request {
                     keys::QUERY_NAMESPACE_INFO => namespaces([live?]),
                     JOBS => job_row::into_value(jobs.all().filter(|live| live.job.size() > 0).map(row)),
                     keys::QUERY_AVAILABLE_SLOTS => free_slots(jobs, allocations),
-                    keys::QUERY_MEMORY_USAGE => usage::memory(&pids(live?, rank?), query)?,
+                    keys::QUERY_MEMORY_USAGE => {
+                        let pids = pids_of_several(jobs, query).or_else(|| Some(pids(live?, rank?)));
+                        usage::memory(&pids?, query)?
+                    }
                     keys::PROC_PID => Value::Pid(pids(live?, rank?).first()?.1.as_raw()),
                     keys::QUERY_LOCAL_PROC_TABLE => local_table(live?, &query.qualifiers)?,
                     key => known(key, live, limit)?,
@@ -108,6 +111,13 @@ fn pids(live: &LiveJob, rank: Rank) -> Vec<(Proc, Pid)> {
     let wanted = |info: &ProcInfo| info.pid > 0 && (!rank.is_process() || info.proc.rank == rank);
     let running = live.table().filter(|info| info.state < PROC_STATE_UNTERMINATED).filter(wanted);
     running.map(|info| (info.proc.clone(), Pid::from_raw(info.pid))).collect()
+}
+
+/// Returns those of the processes that a query means by the name of a group or a set; nothing where it names none.
+fn pids_of_several(jobs: &Jobs, query: &Query) -> Option<Vec<(Proc, Pid)>> {
+    let meant = query.qualifiers.find(MEANT)?.value.as_procs()?;
+    let of = |proc: Proc| Some(pids(jobs.get(jobs.number(&proc.nspace)?)?, proc.rank));
+    Some(meant.into_iter().filter_map(of).flatten().collect())
 }
 
 /// Slots of the session that no rank of a job holds, and no allocation.

@@ -117,6 +117,14 @@ impl Events {
         }
     }
 
+    /// Sends an event to a client that has registered for it.
+    pub fn tell(&self, cx: &mut Ctx, peer: PeerId, event: &Event) {
+        let default_too = !event.info.is_set(keys::EVENT_NON_DEFAULT);
+        if cx.subscriptions.hearers(event.status, default_too).any(|hearer| hearer == peer) {
+            cx.send(peer, Outgoing::Push(push(event)));
+        }
+    }
+
     /// Raises an event: delivers it to the clients here that it is for, and has the host carry it where others are
     /// among them.
     pub fn raise(&mut self, cx: &mut Ctx, jobs: &Jobs, event: Event, origin: Origin, then: AfterRaise) {

@@ -487,6 +487,12 @@ impl Groups {
         self.registry.translate((jobs, sets), request)
     }
 
+    /// Returns whether an event is for its raiser by the name of a process set alone, so that its library has not told
+    /// it.
+    pub fn is_for_raiser_by_set(&self, known: (&Jobs, &ProcessSets), raiser: &Proc, request: &Request) -> bool {
+        self.registry.is_for_raiser_by_set(known, raiser, request)
+    }
+
     /// Returns whether processes of one namespace share a group with those of the other.
     pub fn bind(&self, a: &Nspace, b: &Nspace) -> bool {
         self.registry.bind(a, b)

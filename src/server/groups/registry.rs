@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::collect_small::collect_small;
-use crate::data::{DataArray, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
-use crate::message::{Forward, GroupCall, Request, array_of, id_of, replace_named};
+use crate::data::{DataArray, DataRange, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
+use crate::message::{Forward, GroupCall, MEANT, Request, array_of, id_of, replace_named};
 use crate::server::jobs::Jobs;
 use crate::server::psets::ProcessSets;
+
+/// Most processes that the queries of one call mean by the names of groups and sets.
+const MAX_MEANT: usize = 65536;
 
 /// A group that has been made.
 #[derive(Clone, Debug)]
@@ -284,25 +287,33 @@ impl Registry {
                 replace_named(info, |procs| self.native(known, procs))?;
             }
             Request::Forward(Forward::Query { queries }) => {
-                queries.iter_mut().try_for_each(|query| self.qualify(known, &mut query.qualifiers))?;
+                let mut named = 0;
+                for query in queries {
+                    named += self.qualify(known, &mut query.qualifiers)?;
+                    if named > MAX_MEANT {
+                        return Err(Status::ERR_OUT_OF_RESOURCE);
+                    }
+                }
             }
             _ => {}
         }
         Ok(request)
     }
 
-    /// Puts the process that is meant in the place of a rank of a group that qualifiers of a query name.
-    fn qualify(&self, known: (&Jobs, &ProcessSets), qualifiers: &mut [Info]) -> Result<(), Status> {
+    /// Puts the process that is meant in the place of a rank of a group that qualifiers of a query name. Several, where
+    /// it names the group as a whole, stand beside it. Returns how many are meant.
+    fn qualify(&self, known: (&Jobs, &ProcessSets), qualifiers: &mut Vec<Info>) -> Result<usize, Status> {
         let text = |key| qualifiers.find(key).and_then(|info| info.value.as_text());
         let rank = qualifiers.find(keys::RANK).and_then(|info| info.value.as_rank());
         let pair = text(keys::NSPACE).and_then(|name| Nspace::new(name).ok()).zip(rank);
         let whole = qualifiers.find(keys::PROCID).and_then(|info| info.value.as_proc().cloned());
-        let asked =
-            whole.or_else(|| pair.map(|(name, rank)| Proc::new(name, rank))).filter(|proc| proc.rank.is_process());
-        let Some(member) =
-            asked.and_then(|proc| self.named(known, &proc)).transpose()?.and_then(|all| all.first().cloned())
-        else {
-            return Ok(());
+        let asked = whole.or_else(|| pair.map(|(name, rank)| Proc::new(name, rank)));
+        let asked = asked.filter(|proc| proc.rank.is_process() || proc.rank == Rank::WILDCARD);
+        let meant = asked.and_then(|proc| self.named(known, &proc)).transpose()?.unwrap_or_default();
+        let [member] = &meant[..] else {
+            let several = meant.len();
+            qualifiers.extend((several > 0).then(|| Info::new(MEANT, DataArray::of(meant))));
+            return Ok(several);
         };
         for info in qualifiers {
             match info.key.as_str() {
@@ -312,7 +323,24 @@ impl Registry {
                 _ => {}
             }
         }
-        Ok(())
+        Ok(1)
+    }
+
+    /// Returns whether an event is for its raiser by the name of a process set alone: libraries of processes know their
+    /// groups, and no sets, so its own handlers have not had it.
+    pub fn is_for_raiser_by_set(&self, known: (&Jobs, &ProcessSets), raiser: &Proc, request: &Request) -> bool {
+        let Request::Notify { range: DataRange::CUSTOM, info, .. } = request else { return false };
+        if known.1.is_empty() {
+            return false;
+        }
+        let named = info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| info.value.as_procs()).unwrap_or_default();
+        let means = |name: &Proc| match self.named(known, name) {
+            Some(members) => members.is_ok_and(|members| members.iter().any(|member| member.matches(raiser))),
+            None => name.matches(raiser),
+        };
+        let is_set = |name: &Proc| self.meant(known.0, &name.nspace).is_none() && self.named(known, name).is_some();
+        let (by_set, otherwise): (Vec<&Proc>, Vec<&Proc>) = named.iter().partition(|name| is_set(name));
+        by_set.into_iter().any(&means) && !otherwise.into_iter().any(&means)
     }
 
     /// Answers a query for a key about groups; `group` is the one that the query names.
@@ -340,7 +368,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Channels, DataRange, Key, Query};
+    use crate::data::{Channels, Key, Query};
     use crate::server::NoHost;
     use crate::server::ctx::testing;
 
@@ -457,7 +485,12 @@ mod tests {
         groups.active.insert(Nspace::new("g").unwrap(), group);
         let range = |procs: Vec<Proc>| vec![Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of(procs))];
         type Naming = fn(Vec<Proc>, Vec<Info>) -> Request;
-        let requests: [Naming; 12] = [
+        let requests: [Naming; 13] = [
+            |procs, _| {
+                let targets = Info::new(keys::MONITOR_TARGET_PROCS, DataArray::of(procs));
+                let monitor = Info::new(keys::MONITOR_PROC_RESOURCE_USAGE, Value::Undef);
+                Request::Forward(Forward::Monitor { monitor, error: Status(1), directives: vec![targets] })
+            },
             |procs, _| Request::Fence { procs, info: vec![id_of(&Nspace::new("g").unwrap())] },
             |procs, _| Request::Abort { status: 1, message: None, procs },
             |procs, _| Request::JobControl { targets: procs, directives: vec![] },
@@ -494,6 +527,14 @@ mod tests {
             let native = request(vec![a.clone(), b.clone()], range(vec![b.clone(), a.clone()]));
             assert_eq!(groups.translate((&jobs, &ProcessSets::default()), named), Ok(native));
         }
+        let of_all = Info::new(keys::PROCID, proc("g", Rank::WILDCARD));
+        let asks = |qualifiers| Request::Forward(Forward::Query { queries: vec![Query { keys: vec![], qualifiers }] });
+        let meant = Info::new(MEANT, DataArray::of([b.clone(), a.clone()]));
+        let translated = groups.translate((&jobs, &ProcessSets::default()), asks(vec![of_all.clone()]));
+        assert_eq!(translated, Ok(asks(vec![of_all.clone(), meant])));
+        let queries = vec![Query { keys: vec![], qualifiers: vec![of_all] }; MAX_MEANT / 2 + 1];
+        let too_many = groups.translate((&jobs, &ProcessSets::default()), Request::Forward(Forward::Query { queries }));
+        assert_eq!(too_many, Err(Status::ERR_OUT_OF_RESOURCE));
         let affected = |key, value| {
             let info = vec![Info { key: Key::new(key).unwrap(), flags: 0, value }];
             Request::Notify { status: Status(1), range: DataRange::LOCAL, info }

@@ -96,8 +96,12 @@ impl Known<'_> {
             return Some(vec![Info::new(LOAD, load::report(cx, self.jobs, asker, about).into_value())]);
         }
         if is_about_sets(key) {
+            let value = (self.sets)(key.as_str()?, query);
             // The host may have sets that it has not told of.
-            let value = (self.sets)(key.as_str()?, query).filter(|value| !says_none(value))?;
+            let value = match query.qualifiers.is_set(keys::QUERY_LOCAL_ONLY) {
+                true => value.unwrap_or(Value::Undef),
+                false => value.filter(|value| !says_none(value))?,
+            };
             return Some(vec![Info::new(key.as_str()?, value)]);
         }
         if attribute_support::is_asked_by(key) {

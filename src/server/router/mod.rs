@@ -305,6 +305,8 @@ impl Router {
             later::drop_sized(bytes, request);
             return self.cx.answer_status(caller, Err(Status::ERR_NO_PERMISSIONS));
         }
+        let known = (&self.jobs, &self.process_sets);
+        let tells_raiser = self.groups.is_for_raiser_by_set(known, &proc, &request);
         let request = match self.groups.translate(&self.jobs, &self.process_sets, request) {
             Ok(request) => request,
             Err(status) => return self.cx.reply_status(peer, number, Err(status)),
@@ -380,7 +382,7 @@ impl Router {
                 self.groups.said(below!(self), caller, (&proc, status, &info));
             }
             Request::Notify { status, range, info } => {
-                self.notify(caller, Event { status, source: proc, range, info, vote: None })
+                self.notify(caller, Event { status, source: proc, range, info, vote: None }, tells_raiser);
             }
             Request::JobControl { targets, directives } => {
                 self.cleanups.job_control(&mut self.cx, &self.jobs, caller, &proc, &targets, directives);

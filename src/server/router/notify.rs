@@ -7,12 +7,15 @@ use crate::server::ctx::peers::Caller;
 use crate::server::groups::is_between_servers;
 
 impl Router {
-    /// A client raises an event.
-    pub(super) fn notify(&mut self, caller: Caller, mut event: Event) {
+    /// A client raises an event. It has told its own handlers, unless `tells_raiser`.
+    pub(super) fn notify(&mut self, caller: Caller, mut event: Event, tells_raiser: bool) {
         if event.range == DataRange::UNDEF {
             event.range = DataRange::SESSION;
         }
         self.groups.hear(below!(self), &mut event, false);
+        if tells_raiser {
+            self.events.tell(&mut self.cx, caller.peer, &event);
+        }
         self.events.raise(&mut self.cx, &self.jobs, event, Origin::Peer(caller.peer), AfterRaise::Reply(caller));
     }
 

@@ -126,7 +126,7 @@ pub mod internal {
         #[cfg(feature = "client")]
         pub use crate::sys::table;
         #[cfg(feature = "server")]
-        pub use crate::sys::{birth, exec_stop, hwloc, munge, probe, process, random, sock_diag, spawn};
+        pub use crate::sys::{birth, exec_stop, hwloc, munge, probe, process, random, regular_file, sock_diag, spawn};
         pub use crate::sys::{cell, socket};
     }
     #[cfg(all(feature = "client", feature = "server"))]

@@ -1,11 +1,12 @@
 //! Requests to start a job, as whoever starts its processes reads them.
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::data::{self, DataArray, Info, InfoList, Rank, Status, Text, Value, keys};
+use crate::sys::regular_file;
 
 /// As many processes as one machine can number: a local rank is 16 bits wide.
 pub const MOST_RANKS: u32 = 1 << 16;
@@ -131,12 +132,12 @@ fn hosts_in(file: &str) -> Result<Vec<String>, Status> {
         crate::trace!("the file of hosts {file} cannot be read: {error}");
         Status::ERR_NOT_FOUND
     };
-    // Another kind of file might never end, or never begin.
-    let size = std::fs::metadata(file).map_err(unreadable)?;
-    if !size.is_file() || size.len() > LARGEST_HOSTFILE {
+    // Another kind of file might never end, or never begin; and one that grows meanwhile would as well.
+    let opened = regular_file::open(Path::new(file)).map_err(unreadable)?;
+    let text = io::read_to_string(opened.take(LARGEST_HOSTFILE + 1)).map_err(unreadable)?;
+    if text.len() as u64 > LARGEST_HOSTFILE {
         return Err(unreadable(io::Error::from(io::ErrorKind::InvalidInput)));
     }
-    let text = std::fs::read_to_string(file).map_err(unreadable)?;
     let name = |line: &str| {
         let word = line.split('#').next()?.split_whitespace().next()?;
         let host = word.rsplit('@').next().unwrap_or(word);

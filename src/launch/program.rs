@@ -81,12 +81,14 @@ fn find(program: &OsStr, directory: &Path, path: &OsStr) -> io::Result<PathBuf> 
 
 fn executable(file: &Path) -> Result<(), Errno> {
     access(file, AccessFlags::X_OK)?;
-    if file.is_dir() { Err(Errno::EACCES) } else { Ok(()) }
+    // The kernel executes nothing else, and whoever looks into a FIFO waits for it.
+    if file.is_file() { Ok(()) } else { Err(Errno::EACCES) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::test_directory::TestDirectory;
 
     fn errno(program: &str, path: &str) -> Option<i32> {
         find(program.as_ref(), Path::new("/"), path.as_ref()).unwrap_err().raw_os_error()
@@ -109,5 +111,17 @@ mod tests {
         assert_eq!(errno("/etc", ""), Some(Errno::EACCES as i32));
         assert_eq!(errno("/etc/passwd", ""), Some(Errno::EACCES as i32));
         assert_eq!(errno("passwd", "/etc"), Some(Errno::EACCES as i32));
+    }
+
+    #[test]
+    fn a_fifo_is_no_program() {
+        let directory = TestDirectory::new();
+        let fifo = directory.0.join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let errno = |program: &Path, path: &Path| {
+            find(program.as_os_str(), Path::new("/"), path.as_os_str()).unwrap_err().raw_os_error()
+        };
+        assert_eq!(errno(&fifo, Path::new("")), Some(Errno::EACCES as i32));
+        assert_eq!(errno(Path::new("fifo"), &directory.0), Some(Errno::EACCES as i32));
     }
 }

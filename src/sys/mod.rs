@@ -65,6 +65,8 @@ pub mod process;
 #[cfg(feature = "server")]
 pub mod queue;
 pub mod random;
+#[cfg(feature = "server")]
+pub mod regular_file;
 pub(crate) mod scratch;
 #[cfg(feature = "peers")]
 pub mod signals;

@@ -1,11 +1,14 @@
 //! Program files, as far as the dynamic loader's task shows in them: which loader they ask for, and which libraries by
-//! name. Of a file that says something senseless about itself, nothing is taken.
+//! name. Of a file that says something senseless about itself, nothing is taken. Other things than regular files are not
+//! opened: ranks name programs, and put libraries where the loader would look.
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+use instanton::internal::sys::regular_file;
 
 const PT_LOAD: u64 = 1;
 const PT_DYNAMIC: u64 = 2;
@@ -62,7 +65,7 @@ pub fn kind(begin: &[u8]) -> Option<Kind> {
 /// The kind of machine that a file is for; none where it cannot be read, or is no program and no library.
 pub fn kind_of(path: &Path) -> Option<Kind> {
     let mut begin = [0; 20];
-    File::open(path).and_then(|file| file.read_exact_at(&mut begin, 0)).ok()?;
+    regular_file::open(path).and_then(|file| file.read_exact_at(&mut begin, 0)).ok()?;
     kind(&begin)
 }
 
@@ -76,7 +79,7 @@ pub fn own_kind() -> Option<Kind> {
 /// # Errors
 /// The kernel's; those of a file that ends too early.
 pub fn read(path: &Path) -> io::Result<Option<Elf>> {
-    let file = File::open(path)?;
+    let file = regular_file::open(path)?;
     let mut header = [0; 64];
     if let Err(error) = file.read_exact_at(&mut header, 0) {
         return if error.kind() == io::ErrorKind::UnexpectedEof { Ok(None) } else { Err(error) };
@@ -164,8 +167,17 @@ mod tests {
             assert!(own.needed.iter().any(|name| name.as_bytes().starts_with(b"libc.")), "{own:?}");
         }
         assert_eq!(read(Path::new("/proc/self/maps")).unwrap(), None);
-        assert_eq!(read(Path::new("/dev/null")).unwrap(), None);
+        assert!(read(Path::new("/dev/null")).is_err());
         assert!(read(Path::new("/none")).is_err());
+    }
+
+    #[test]
+    fn a_fifo_is_not_waited_for() {
+        let fifo = std::env::temp_dir().join(format!("instanton-elf-fifo-{}", std::process::id()));
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let seen = (read(&fifo).is_err(), kind_of(&fifo));
+        std::fs::remove_file(&fifo).unwrap();
+        assert_eq!(seen, (true, None));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Explanations for a program that could not be started: which file, and what it lacks.
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use instanton::internal::sys::exec_stop;
+use instanton::internal::sys::{exec_stop, regular_file};
 use instanton::launch::App;
 use nix::errno::Errno;
 
@@ -75,6 +75,7 @@ fn unknown(app: &App) -> String {
 fn not_executable(file: &Path) -> String {
     match fs::metadata(file) {
         Ok(found) if found.is_dir() => format!("{} is a directory", file.display()),
+        Ok(found) if !found.is_file() => format!("{} is no file that can be executed", file.display()),
         Ok(_) => format!("permission denied: {} is not executable for you; chmod +x makes it so", file.display()),
         Err(error) => format!("{} cannot be looked at: {}", file.display(), error),
     }
@@ -85,7 +86,7 @@ pub fn lacks(file: &Path) -> Option<String> {
     let name = file.display();
     let mut begin = Vec::new();
     // One may be executed that cannot be read.
-    File::open(file).and_then(|file| file.take(4096).read_to_end(&mut begin)).ok()?;
+    regular_file::open(file).and_then(|file| file.take(4096).read_to_end(&mut begin)).ok()?;
     if let Some(line) = begin.strip_prefix(b"#!") {
         let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let word = line.split(|&byte| byte == b' ' || byte == b'\t').find(|word| !word.is_empty()).unwrap_or_default();
@@ -160,6 +161,7 @@ mod tests {
         elf[at + 1..at + 4].copy_from_slice(b"bil");
         make("elf", &elf, 0o755);
         std::os::unix::fs::symlink("gone", folder.join("link")).unwrap();
+        nix::unistd::mkfifo(&folder.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let explained = |program: &str| {
             let spec = AppSpec { ranks: 1, program: program.into(), wdir: Some(folder.clone()), ..AppSpec::default() };
             let apps = App::all(vec![spec]).unwrap();
@@ -187,6 +189,7 @@ mod tests {
             ("./none", 127, "there is no such file in"),
             ("none-such-anywhere", 127, "in PATH, nor in /"),
             ("./", 126, "is a directory"),
+            ("./fifo", 126, "is no file that can be executed"),
         ] {
             let (status, text) = explained(program);
             assert!(status == code && text.contains(words), "{program}: {status} {text}");

@@ -53,6 +53,12 @@ pub const SERVED: [&str; 35] = [
 
 /// Most bytes of a file of hosts.
 const LARGEST_HOSTFILE: u64 = 1 << 20;
+/// Most bytes of a path, and of an agent's words: the kernel takes no longer path (`PATH_MAX`).
+const LONGEST_PATH: usize = 4096;
+/// Most bytes that the applications of a request take beside its own: what is said of the job, each has a copy of.
+const MOST_COPIED: usize = 64 << 20;
+/// Bytes of a short allocation.
+const ALLOCATION: usize = 32;
 
 /// Folders below a prefix (`PMIX_PREFIX`), and the variables that they come first in.
 const PREFIXED: [(&str, &str); 2] = [("PATH", "bin"), ("LD_LIBRARY_PATH", "lib")];
@@ -88,8 +94,9 @@ pub struct AppSpec {
 /// # Errors
 /// `ERR_NOT_SUPPORTED` for a required attribute that nobody serves, `ERR_JOB_FAILED_TO_MAP` where only other machines
 /// would do, or where a file of hosts names others or none; `ERR_NOT_FOUND` for such a file that cannot be read,
-/// `ERR_JOB_INSUFFICIENT_RESOURCES` for more than [`MOST_RANKS`], `ERR_JOB_NO_EXE_SPECIFIED` and
-/// `ERR_BAD_PARAM` for what makes no application.
+/// `ERR_JOB_INSUFFICIENT_RESOURCES` for more than [`MOST_RANKS`], `ERR_OUT_OF_RESOURCE` where the applications would
+/// take too much beside the request's own bytes, `ERR_JOB_NO_EXE_SPECIFIED` and `ERR_BAD_PARAM` for what makes no
+/// application.
 pub fn read(
     job_info: &[Info],
     apps: &[data::App],
@@ -111,7 +118,9 @@ pub fn read(
             return Err(Status::ERR_JOB_FAILED_TO_MAP);
         }
     }
-    let specs = apps.iter().map(|app| AppSpec::read(app, job_info)).collect::<Result<Vec<_>, _>>()?;
+    let shared = Shared::read(job_info);
+    shared.bound(apps)?;
+    let specs = apps.iter().map(|app| AppSpec::read(app, &shared)).collect::<Result<Vec<_>, _>>()?;
     match specs.iter().map(|spec| u64::from(spec.ranks)).sum::<u64>() <= u64::from(MOST_RANKS) {
         true => Ok(specs),
         false => Err(Status::ERR_JOB_INSUFFICIENT_RESOURCES),
@@ -189,7 +198,7 @@ impl AppSpec {
 
     /// An agent (`PMIX_FORKEXEC_AGENT`) is started in the place of the program, which is the first of
     /// its arguments after its own.
-    fn read(app: &data::App, job_info: &[Info]) -> Result<Self, Status> {
+    fn read(app: &data::App, shared: &Shared<'_>) -> Result<Self, Status> {
         let system = |text: &Text| OsString::from_vec(text.as_bytes().to_vec());
         let program = app.cmd.as_ref().or(app.argv.first()).ok_or(Status::ERR_JOB_NO_EXE_SPECIFIED)?;
         let setting = |text: &Text| {
@@ -197,22 +206,19 @@ impl AppSpec {
             Some((OsString::from_vec(name.to_vec()), Some(OsString::from_vec(value[1..].to_vec()))))
         };
         let mut words: Vec<OsString> = std::iter::once(program).chain(app.argv.iter().skip(1)).map(system).collect();
-        let is_set = |key| app.info.is_set(key) || job_info.is_set(key);
         let mut name = app.argv.first().filter(|name| *name != program).map(system);
-        let mut is_numbered = is_set(keys::INDEX_ARGV);
-        if let Some(agent) = app.info.find(keys::FORKEXEC_AGENT).or_else(|| job_info.find(keys::FORKEXEC_AGENT)) {
-            let agent = agent.value.as_str().ok_or(Status::ERR_BAD_PARAM)?;
+        let mut is_numbered = shared.is_numbered || app.info.is_set(keys::INDEX_ARGV);
+        if let Some(agent) = shared.agent(app)? {
             words.splice(0..0, agent.split_whitespace().map(OsString::from));
             // It finds the program by the word behind its own.
             (name, is_numbered) = (None, false);
         }
         let program = words.remove(0);
         let mut environment: Vec<_> = app.env.iter().filter_map(setting).collect();
-        if let Some(prefix) = app.info.find(keys::PREFIX).or_else(|| job_info.find(keys::PREFIX)) {
-            let prefix = prefix.value.as_str().filter(|prefix| !prefix.is_empty()).ok_or(Status::ERR_BAD_PARAM)?;
-            for (variable, folder) in PREFIXED {
+        if let Some(prefix) = shared.prefix(app)? {
+            for ((variable, folder), inherited) in PREFIXED.into_iter().zip(&shared.inherited) {
                 let given = environment.iter().rev().find(|(name, _)| name == variable);
-                let before = given.map_or_else(|| std::env::var_os(variable), |(_, value)| value.clone());
+                let before = given.map_or_else(|| inherited.clone(), |(_, value)| value.clone());
                 let mut value = OsString::from(format!("{prefix}/{folder}"));
                 if let Some(before) = before.filter(|before| !before.is_empty()) {
                     value.push(":");
@@ -232,6 +238,70 @@ impl AppSpec {
             arguments: words,
         })
     }
+}
+
+/// What each application of a request gets a copy of, unless it says so itself.
+struct Shared<'a> {
+    agent: Option<&'a Info>,
+    prefix: Option<&'a Info>,
+    is_numbered: bool,
+    /// Our own values of the [`PREFIXED`] variables.
+    inherited: [Option<OsString>; PREFIXED.len()],
+}
+
+impl<'a> Shared<'a> {
+    fn read(job_info: &'a [Info]) -> Self {
+        Self {
+            agent: job_info.find(keys::FORKEXEC_AGENT),
+            prefix: job_info.find(keys::PREFIX),
+            is_numbered: job_info.is_set(keys::INDEX_ARGV),
+            inherited: PREFIXED.map(|(variable, _)| std::env::var_os(variable)),
+        }
+    }
+
+    /// The words of the agent that starts an application, if one does.
+    fn agent<'b>(&'b self, app: &'b data::App) -> Result<Option<&'b str>, Status> {
+        short_text(app.info.find(keys::FORKEXEC_AGENT).or(self.agent))
+    }
+
+    /// The prefix of an application, if it has one.
+    fn prefix<'b>(&'b self, app: &'b data::App) -> Result<Option<&'b str>, Status> {
+        let prefix = short_text(app.info.find(keys::PREFIX).or(self.prefix))?;
+        if prefix == Some("") { Err(Status::ERR_BAD_PARAM) } else { Ok(prefix) }
+    }
+
+    /// Fails where the copies would take too much, before there is one.
+    fn bound(&self, apps: &[data::App]) -> Result<(), Status> {
+        let mut copied: usize = 0;
+        for app in apps {
+            if app.cwd.as_ref().is_some_and(|cwd| cwd.as_bytes().len() > LONGEST_PATH) {
+                return Err(Status::ERR_BAD_PARAM);
+            }
+            copied = copied.saturating_add(self.copied(app)?);
+            if copied > MOST_COPIED {
+                crate::trace!("the applications of a request take more than {MOST_COPIED} bytes beside its own");
+                return Err(Status::ERR_OUT_OF_RESOURCE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that an application takes of what is not its own, at most.
+    fn copied(&self, app: &data::App) -> Result<usize, Status> {
+        // Each word has an allocation of its own.
+        let of_agent =
+            |agent: &str| agent.len() + agent.split_whitespace().count() * (size_of::<OsString>() + ALLOCATION);
+        let inherited = || self.inherited.iter().flatten().map(|value| value.len()).sum::<usize>();
+        let of_prefix = |prefix: &str| PREFIXED.len() * (prefix.len() + ALLOCATION) + inherited();
+        Ok(self.agent(app)?.map_or(0, of_agent) + self.prefix(app)?.map_or(0, of_prefix))
+    }
+}
+
+/// The text of an attribute that is no longer than a path may be.
+fn short_text(info: Option<&Info>) -> Result<Option<&str>, Status> {
+    let Some(info) = info else { return Ok(None) };
+    let text = info.value.as_str().filter(|text| text.len() <= LONGEST_PATH);
+    text.ok_or(Status::ERR_BAD_PARAM).map(Some)
 }
 
 /// An application of a job.
@@ -365,6 +435,12 @@ mod tests {
         let missing = |name: &str| read_as(vec![Info::new(keys::HOSTFILE, name)], |_| ()).map(drop);
         assert_eq!(missing(file.to_str().unwrap()), Err(Status::ERR_NOT_FOUND));
         assert_eq!(missing("/dev/zero"), Err(Status::ERR_NOT_FOUND));
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(missing(file.to_str().unwrap()), Err(Status::ERR_NOT_FOUND));
+        std::fs::write(file.with_extension("large"), vec![b'\n'; LARGEST_HOSTFILE as usize + 1]).unwrap();
+        assert_eq!(missing(file.with_extension("large").to_str().unwrap()), Err(Status::ERR_NOT_FOUND));
+        std::fs::remove_file(file.with_extension("large")).unwrap();
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]
@@ -381,6 +457,29 @@ mod tests {
         let inherited = format!("/opt/a/bin:{}", std::env::var("PATH").unwrap());
         assert_eq!(paths(prefix("/opt/a"), |_| ()).unwrap()[0], inherited);
         assert_eq!(paths(prefix(""), own), Err(Status::ERR_BAD_PARAM));
+    }
+
+    #[test]
+    fn what_each_application_would_copy_is_bounded_before_it_is_copied() {
+        let read = |count: usize, info: &[Info], edit: fn(&mut data::App)| {
+            let mut one = app(edit);
+            one.maxprocs = 1;
+            let apps = vec![one; count];
+            read(info, &apps, |_| true, |_| false).map(|specs| specs.len())
+        };
+        let info = |key, len| [Info::new(key, "x".repeat(len).as_str())];
+        let words = |count: usize| [Info::new(keys::FORKEXEC_AGENT, "x ".repeat(count).as_str())];
+        for key in [keys::PREFIX, keys::FORKEXEC_AGENT] {
+            assert_eq!(read(1, &info(key, LONGEST_PATH), |_| ()), Ok(1));
+            assert_eq!(read(1, &info(key, LONGEST_PATH + 1), |_| ()), Err(Status::ERR_BAD_PARAM));
+        }
+        for long in [words(LONGEST_PATH / 2), info(keys::PREFIX, LONGEST_PATH)] {
+            assert_eq!(read(100, &long, |_| ()), Ok(100));
+            assert_eq!(read(14_000, &long, |_| ()), Err(Status::ERR_OUT_OF_RESOURCE));
+        }
+        let in_long = |app: &mut data::App| app.cwd = Some(Text::new("x".repeat(LONGEST_PATH + 1)).unwrap());
+        assert_eq!(read(1, &[], in_long), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(read(14_000, &[], |_| ()), Ok(14_000));
     }
 
     #[test]

@@ -93,9 +93,10 @@ impl Request {
         let serves = |info: &Info| MORE.iter().any(|key| info.key == *key) || is_placement(info);
         let mut specs = launch::read(&self.info, &self.apps, |host| hosts.first(host).is_some(), serves)?;
         for (spec, app) in specs.iter_mut().zip(&self.apps) {
-            let wanted = app.info.find(keys::SET_SESSION_CWD).or_else(|| self.info.find(keys::SET_SESSION_CWD));
+            let wanted = app.info.find(keys::SET_SESSION_CWD).or(of_job);
             if wanted.is_some_and(Info::is_true) {
                 spec.wdir = Some(session.to_owned());
+        let of_job = self.info.find(keys::SET_SESSION_CWD);
             }
             if let Some(path) = app.info.find(pmi::PATH).and_then(|info| info.value.as_text()) {
                 spec.path = Some(before_path(path, spec));

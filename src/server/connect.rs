@@ -22,6 +22,9 @@ use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status};
 use crate::trace;
 
+/// Most connections of one namespace at a time: each is kept until it ends.
+const MOST_CONNECTIONS: usize = 1024;
+
 /// The ties between namespaces.
 #[derive(Debug, Default)]
 pub struct Connections {
@@ -106,6 +109,11 @@ impl Connections {
         if disconnects && !self.are_connected(&signature) {
             trace!("{proc} disconnects from processes that it is not connected with");
             return cx.answer_status(caller, Err(Status::ERR_INVALID_OPERATION));
+        }
+        let is_full = |nspace: &Nspace| self.connected_with(nspace).len() >= MOST_CONNECTIONS;
+        if !disconnects && signature.namespaces().any(is_full) && !self.are_connected(&signature) {
+            trace!("{proc} would have more than {MOST_CONNECTIONS} connections");
+            return cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let until = info.time_limit().flatten().map(|limit| cx.now() + limit);
         let arrival = Arrival { proc, waiter: Waiter { caller, seen: None }, info, until, group: None };
@@ -196,6 +204,28 @@ mod tests {
         jobs.remove(&mut testing::ctx(NoHost).cx, &tool.nspace);
         let gone = Reply::Done(Status::ERR_PARTIAL_SUCCESS);
         assert_eq!(connect(&mut jobs, &tool), [gone], "as for who waits for a tool as it goes");
+    }
+
+    #[test]
+    fn a_job_has_so_many_connections_and_may_make_each_again() {
+        let (mut test, mut jobs) = (testing::ctx(NoHost), Jobs::default());
+        let (mut connections, mut collectives) = (Connections::default(), Collectives::default());
+        let own = proc("own", 0);
+        jobs.add(&own.nspace, 1, &[Rank(0)]);
+        let with = |rank: usize| [own.clone(), proc("other", rank as u32)];
+        for at in 0..MOST_CONNECTIONS {
+            let signature = Signature::of(&jobs, &own, Operation::Connect, &with(at)).unwrap();
+            connections.connected.entry(own.nspace.clone()).or_default().push(signature);
+        }
+        let peer = test.connect(&own);
+        let mut connect = |rank: usize| {
+            let (caller, procs) = (test.request(peer), with(rank));
+            let named = (&procs[..], &[][..]);
+            connections.arrive(&mut test.cx, &mut jobs, &mut collectives, caller, &own, Operation::Connect, named);
+            test.replies().into_iter().map(|(_, reply)| reply).collect::<Vec<_>>()
+        };
+        assert_eq!(connect(MOST_CONNECTIONS), [Reply::Done(Status::ERR_OUT_OF_RESOURCE)]);
+        assert_eq!(connect(0), []);
     }
 
     #[test]

@@ -409,7 +409,7 @@ impl Jobs {
 
     /// All processes that have connected with one and not disconnected since, itself among them.
     pub fn tied_to(&self, proc: &Proc) -> Vec<Proc> {
-        self.connections.with(proc).cloned().collect()
+        self.connections.with(proc).into_iter().cloned().collect()
     }
 
     /// The jobs that are connected with one: its own, that of the process that has started it, and those that its

@@ -269,7 +269,7 @@ impl Pmix {
     /// `ERR_EXISTS` for a name that is taken, with that name.
     pub fn define_sets<'a>(&self, job: &'a Job) -> Result<(), (Status, &'a Text)> {
         for (at, set) in job.psets.iter().enumerate() {
-            let members: Vec<Proc> = set.ranks.iter().map(|rank| job.proc(*rank)).collect();
+            let members: Vec<Proc> = set.ranks().map(|rank| job.proc(rank)).collect();
             let others = self.hub.as_ref().map_or(Ok(()), |hub| {
                 hub.ask_all(|_| Call::DefineSet { name: set.name.clone(), members: members.clone() })
             });

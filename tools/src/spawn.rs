@@ -75,6 +75,10 @@ const MORE: [&str; 29] = [
     keys::SET_SESSION_CWD,
 ];
 
+/// Most process sets of one job, and most members of all of them: servers keep them one by one, and tell of each.
+const MOST_SETS: usize = 1024;
+const MOST_MEMBERS: usize = 1 << 18;
+
 /// All attributes that are served, whatever they say.
 pub fn served() -> Vec<&'static str> {
     launch::SERVED.iter().chain(&MORE).copied().collect()
@@ -92,11 +96,11 @@ impl Request {
         }
         let serves = |info: &Info| MORE.iter().any(|key| info.key == *key) || is_placement(info);
         let mut specs = launch::read(&self.info, &self.apps, |host| hosts.first(host).is_some(), serves)?;
+        let of_job = self.info.find(keys::SET_SESSION_CWD);
         for (spec, app) in specs.iter_mut().zip(&self.apps) {
             let wanted = app.info.find(keys::SET_SESSION_CWD).or(of_job);
             if wanted.is_some_and(Info::is_true) {
                 spec.wdir = Some(session.to_owned());
-        let of_job = self.info.find(keys::SET_SESSION_CWD);
             }
             if let Some(path) = app.info.find(pmi::PATH).and_then(|info| info.value.as_text()) {
                 spec.path = Some(before_path(path, spec));
@@ -209,7 +213,7 @@ impl Request {
     /// Completes the plan of a job with its parent's wishes.
     ///
     /// # Errors
-    /// As [`Survival::read`] and [`Stops::read`].
+    /// As [`Survival::read`] and [`Stops::read`]; `ERR_OUT_OF_RESOURCE` for too many process sets.
     pub fn complete(&self, job: &mut Job) -> Result<(), Status> {
         let infos = self.infos();
         job.wants = wants(&infos);
@@ -221,19 +225,26 @@ impl Request {
         job.is_non_pmi = infos.is_set(keys::NON_PMI);
         job.speaks_pmi = self.info.find(pmi::PREPUT).is_some();
         job.said = self.said();
-        job.psets = self.psets();
+        job.psets = self.psets()?;
         Ok(())
     }
 
     /// Returns the process sets of the job: those that are named for all of it, and for its applications.
-    pub fn psets(&self) -> Vec<ProcessSet> {
-        let names = |info: &[Info]| -> Vec<_> {
-            let named = info.iter().filter(|info| info.key == keys::PSET_NAME);
-            named.filter_map(|info| info.value.as_text()).cloned().collect()
-        };
-        let of_app =
-            |app: &App| (u32::try_from(app.maxprocs).unwrap_or(0), [names(&self.info), names(&app.info)].concat());
-        ProcessSet::of_apps(self.apps.iter().map(of_app))
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` for more than [`MOST_SETS`], or with more than [`MOST_MEMBERS`].
+    fn psets(&self) -> Result<Vec<ProcessSet>, Status> {
+        fn names(info: &[Info]) -> impl Iterator<Item = &Text> {
+            info.iter().filter(|info| info.key == keys::PSET_NAME).filter_map(|info| info.value.as_text())
+        }
+        fn of_app(app: &App) -> (u32, impl Iterator<Item = &Text>) {
+            (u32::try_from(app.maxprocs).unwrap_or(0), names(&app.info))
+        }
+        let sets = ProcessSet::of_apps(names(&self.info), self.apps.iter().map(of_app));
+        match sets.len() > MOST_SETS || sets.iter().map(ProcessSet::size).sum::<usize>() > MOST_MEMBERS {
+            true => Err(Status::ERR_OUT_OF_RESOURCE),
+            false => Ok(sets),
+        }
     }
 
     /// Returns the time that it may take.
@@ -349,6 +360,19 @@ mod tests {
         assert_eq!(slots(of_job("n0"), &["n1", ""]), Ok(each));
         assert_eq!(slots(of_job("m-n2"), &[""]), Err(Status::ERR_JOB_FAILED_TO_MAP));
         assert_eq!(slots(of_job("n0:x"), &[""]), Err(Status::ERR_JOB_FAILED_TO_MAP));
+    }
+
+    #[test]
+    fn process_sets_of_a_job_are_bounded() {
+        let sets = |names: usize, ranks: i32| {
+            let mut request =
+                request((0..names).map(|at| Info::new(keys::PSET_NAME, at.to_string().as_str())).collect());
+            request.apps[0].maxprocs = ranks;
+            request.psets().map(|sets| sets.len())
+        };
+        assert_eq!([sets(MOST_SETS, 256), sets(4, 65_536)], [Ok(MOST_SETS), Ok(4)]);
+        let refused = Err(Status::ERR_OUT_OF_RESOURCE);
+        assert_eq!([sets(MOST_SETS + 1, 1), sets(MOST_SETS, 257), sets(3000, 65_000)], [refused; 3]);
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl Run {
     /// The process sets of the applications.
     pub fn psets(&self, unnumbered: u32) -> Vec<ProcessSet> {
         let all = std::iter::once(&self.first).chain(&self.others);
-        ProcessSet::of_apps(all.map(|app| (app.ranks.unwrap_or(unnumbered), app.psets.clone())))
+        ProcessSet::of_apps([], all.map(|app| (app.ranks.unwrap_or(unnumbered), &app.psets)))
     }
 
     /// Name or process of what the run is to be in; none if it is a run of its own.
@@ -376,7 +376,8 @@ mod tests {
     #[test]
     fn each_application_has_its_process_sets() {
         let run = run("instanton run -n 2 --pset a --pset b x : y : -n 1 --pset a z --pset c").unwrap();
-        let sets: Vec<_> = run.psets(1).into_iter().map(|set| (set.name.to_string(), set.ranks)).collect();
+        let sets: Vec<_> =
+            run.psets(1).into_iter().map(|set| (set.name.to_string(), set.ranks().collect::<Vec<_>>())).collect();
         assert_eq!(sets, [("a".to_owned(), vec![0, 1, 3]), ("b".to_owned(), vec![0, 1])]);
     }
 

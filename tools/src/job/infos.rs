@@ -129,7 +129,7 @@ impl Job {
             Info::new(keys::PROCDIR, path(self.session.of_node(node).rank(self.number, rank))),
             Info::new(keys::REINCARNATION, self.reincarnation(rank)),
         ];
-        let sets = self.psets.iter().filter(|set| set.ranks.contains(&rank)).map(|set| &set.name);
+        let sets = self.psets.iter().filter(|set| set.contains(rank)).map(|set| &set.name);
         let sets: Vec<Value> = sets.map(|name| Value::String(Some(name.clone()))).collect();
         if let Some(first) = sets.first().cloned() {
             infos.push(Info::new(keys::PSET_NAME, first));
@@ -310,10 +310,10 @@ mod tests {
     fn ranks_know_the_sets_that_their_applications_are_in() {
         let mut job = job(&[2, 1, 1]);
         let text = |name: &str| Text::new(name).unwrap();
-        let apps = [(2, vec![text("a")]), (1, vec![]), (1, vec![text("b"), text("a"), text("a")])];
-        job.psets = ProcessSet::of_apps(apps);
-        let set = |name, ranks: &[u32]| ProcessSet { name: text(name), ranks: ranks.to_vec() };
-        assert_eq!(job.psets, [set("a", &[0, 1, 3]), set("b", &[3])]);
+        let (a, b) = (text("a"), text("b"));
+        job.psets = ProcessSet::of_apps([], [(2, vec![&a]), (1, vec![]), (1, vec![&b, &a, &a])]);
+        let sets: Vec<_> = job.psets.iter().map(|set| (set.name.clone(), set.ranks().collect::<Vec<_>>())).collect();
+        assert_eq!(sets, [(a, vec![0, 1, 3]), (b, vec![3])]);
         let get = reads(&job, None);
         assert_eq!(get(Rank(1), keys::PSET_NAME), Some(Value::string("a")));
         assert_eq!(get(Rank(2), keys::PSET_NAMES), None);

@@ -230,7 +230,8 @@ impl Server {
     /// here: their environment will have it.
     ///
     /// # Errors
-    /// When the server has ended.
+    /// `ERR_BAD_PARAM` for what describes no variable, or makes one longer than the kernel takes, `ERR_OUT_OF_RESOURCE` for
+    /// more than 8192 changes; when the server has ended.
     pub fn setup_local_support(&self, nspace: &Nspace, info: &[Info]) -> Pending<(), Status> {
         let (nspace, info) = (nspace.clone(), info.to_vec());
         self.command(move |router| {

@@ -2,7 +2,6 @@
 //!
 //! On the node that a job is launched from, `setup_application` collects the variables of its programming library. The
 //! host carries them to each node. There `setup_local_support` keeps them, and `setup_fork` makes the changes.
-use super::EnvSink;
 use crate::data::{Envar, Info, InfoList, Status, Text, Value, keys};
 
 /// Variables of Open MPI, which its processes read wherever they run.
@@ -44,25 +43,11 @@ impl Change {
         Ok(Some(change(name(envar.name.as_ref())?, value, envar.separator)))
     }
 
-    /// Makes the change.
-    pub fn apply(&self, env: &mut dyn EnvSink) {
-        let joined = |first: &[u8], separator: u8, second: &[u8]| [first, &[separator], second].concat();
+    /// The variable that it is about.
+    pub fn name(&self) -> &str {
         match self {
-            Change::Set(name, value) => env.set(name, value),
-            Change::Add(name, value) => {
-                if env.get(name).is_none() {
-                    env.set(name, value);
-                }
-            }
-            Change::Prepend(name, value, separator) => match env.get(name) {
-                Some(old) => env.set(name, &joined(value, *separator, &old)),
-                None => env.set(name, value),
-            },
-            Change::Append(name, value, separator) => match env.get(name) {
-                Some(old) => env.set(name, &joined(&old, *separator, value)),
-                None => env.set(name, value),
-            },
-            Change::Unset(name) => env.retain(&mut |other| other != name.as_bytes()),
+            Change::Set(name, _) | Change::Add(name, _) | Change::Unset(name) => name,
+            Change::Prepend(name, ..) | Change::Append(name, ..) => name,
         }
     }
 }
@@ -98,33 +83,10 @@ pub fn for_application(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
-    use std::ffi::OsString;
 
     fn envar(key: &str, name: &str, value: &str) -> Info {
         let text = |text: &str| Some(Text::new(text).unwrap());
         Info::new(key, Value::Envar(Envar { name: text(name), value: text(value), separator: b':' }))
-    }
-
-    #[test]
-    fn an_environment_is_changed_in_every_way() {
-        let mut env: BTreeMap<OsString, OsString> =
-            [("A", "1"), ("B", "1"), ("C", "1"), ("D", "1"), ("E", "1")].map(|(n, v)| (n.into(), v.into())).into();
-        let infos = [
-            envar(keys::SET_ENVAR, "A", "2"),
-            envar(keys::ADD_ENVAR, "B", "2"),
-            envar(keys::ADD_ENVAR, "F", "2"),
-            envar(keys::PREPEND_ENVAR, "C", "2"),
-            envar(keys::APPEND_ENVAR, "D", "2"),
-            envar(keys::APPEND_ENVAR, "G", "2"),
-            Info::new(keys::UNSET_ENVAR, "E"),
-            Info::new(keys::JOB_SIZE, 3u32),
-        ];
-        for change in infos.iter().filter_map(|info| Change::parse(info).unwrap()) {
-            change.apply(&mut env);
-        }
-        let all: Vec<String> = env.iter().map(|(n, v)| format!("{}={}", n.display(), v.display())).collect();
-        assert_eq!(all, ["A=2", "B=1", "C=2:1", "D=1:2", "F=2", "G=2"]);
     }
 
     #[test]

@@ -20,11 +20,12 @@ use crate::trace;
 mod changes;
 mod env_sink;
 mod persistent_map;
+mod variables;
 
-use changes::Change;
 pub use changes::for_application;
 pub use env_sink::EnvSink;
 use persistent_map::PersistentMap;
+use variables::Variables;
 
 /// Version of the Standard's reference library whose variables these are.
 const VERSION: &str = crate::stock::VERSION;
@@ -48,7 +49,7 @@ pub struct Common {
 #[derive(Clone)]
 struct JobEnvironment {
     token: [u8; 32],
-    changes: Arc<[Change]>,
+    changes: Arc<Variables>,
     /// Variables that lead to files with the job's data.
     files: Arc<[(&'static str, Vec<u8>)]>,
 }
@@ -80,7 +81,7 @@ impl ForkEnvironment {
         let block = self.0.read();
         let job = block.jobs.get(&proc.nspace).ok_or(Status::ERR_NOT_FOUND)?;
         let common = &block.common;
-        job.changes.iter().for_each(|change| change.apply(env));
+        job.changes.apply(env);
         env.retain(&mut |name| !is_left_over(name));
         env.set("PMIX_NAMESPACE", proc.nspace.as_bytes());
         env.set("PMIX_RANK", proc.rank.0.to_string().as_bytes());
@@ -106,7 +107,7 @@ fn is_left_over(name: &[u8]) -> bool {
 pub struct ForkEnvironments {
     published: ForkEnvironment,
     /// Changes of the environment by job, where the host has asked for some.
-    changes: HashMap<Nspace, Arc<[Change]>>,
+    changes: HashMap<Nspace, Arc<Variables>>,
 }
 
 impl ForkEnvironments {
@@ -124,7 +125,7 @@ impl ForkEnvironments {
     /// Keeps the changes of the environment that the processes of a namespace get here.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` when an attribute describes none.
+    /// As [`Variables::read`].
     pub fn setup_local_support(
         &mut self,
         cx: &mut Ctx,
@@ -132,8 +133,7 @@ impl ForkEnvironments {
         nspace: &Nspace,
         info: &[Info],
     ) -> Result<(), Status> {
-        let changes = info.iter().filter_map(|info| Change::parse(info).transpose()).collect::<Result<Vec<_>, _>>();
-        let changes = changes.inspect_err(|_| trace!("the environment of {nspace} is described by no variables"))?;
+        let changes = Variables::read(info).inspect_err(|_| trace!("the environment of {nspace} is refused"))?;
         jobs.entry(cx, nspace)?;
         self.changes.insert(nspace.clone(), changes.into());
         self.publish(jobs, nspace);

@@ -1,6 +1,6 @@
 //! Bounds of requests: each list, and the attributes of a collective, are gone through in one step of the control
 //! thread.
-use crate::data::{DataArray, Info, Proc};
+use crate::data::{DataArray, Info, Proc, Query};
 use crate::message::{Forward, GroupCall, Request};
 use crate::server::jobs::Jobs;
 
@@ -58,6 +58,13 @@ pub fn is_too_long(jobs: &Jobs, request: &Request) -> bool {
             let in_arrays = directives.iter().map(elements).max().unwrap_or(0);
             return directives.len().max(elements(monitor)) > MAX_LISTED || is_too_many(jobs, in_arrays);
         }
+        Request::Forward(Forward::Query { queries }) => (nobody, listed_in(queries)),
+        Request::Forward(Forward::Allocate { info, .. }) => (nobody, info.len()),
+        Request::Forward(
+            Forward::GetCredential { directives }
+            | Forward::ValidateCredential { directives, .. }
+            | Forward::SessionControl { directives, .. },
+        ) => (nobody, directives.len()),
         // Others have bounds of their own, or go to the host as they are.
         _ => (nobody, 0),
     };
@@ -69,6 +76,15 @@ fn is_too_many(jobs: &Jobs, procs: usize) -> bool {
     procs > FEW && procs > 2 * jobs.ranks()
 }
 
+/// The longest of the lists that queries have together: theirs, and those of all their keys and of all their qualifiers.
+fn listed_in(queries: &[Query]) -> usize {
+    // Each is looked at, unless they are too many by themselves.
+    let few = &queries[..queries.len().min(MAX_LISTED)];
+    let keys = few.iter().map(|query| query.keys.len()).sum::<usize>();
+    let qualifiers = few.iter().map(|query| query.qualifiers.len()).sum::<usize>();
+    queries.len().max(keys).max(qualifiers)
+}
+
 /// Elements of an attribute that is an array.
 fn elements(info: &Info) -> usize {
     info.value.as_array().map_or(0, DataArray::len)
@@ -77,8 +93,23 @@ fn elements(info: &Info) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Status, Value, keys};
+    use crate::data::{Status, Text, Value, keys};
     use crate::server::ctx::testing::proc;
+
+    #[test]
+    fn lists_of_queries_and_allocations_are_bounded_before_anybody_copies_them() {
+        let is_long = |request| is_too_long(&Jobs::default(), &Request::Forward(request));
+        let info = |count| vec![Info::new("k", true); count];
+        let query = |queries: usize, keys, qualifiers| {
+            let query = Query { keys: vec![Text::new("k").unwrap(); keys], qualifiers: info(qualifiers) };
+            is_long(Forward::Query { queries: vec![query; queries] })
+        };
+        let half = MAX_LISTED / 2;
+        assert!(!query(2, half, half) && !query(MAX_LISTED, 1, 1));
+        assert!(query(2, half + 1, 0) && query(2, 1, half + 1) && query(MAX_LISTED + 1, 0, 0));
+        let allocate = |count| is_long(Forward::Allocate { directive: 1, info: info(count) });
+        assert_eq!([allocate(MAX_LISTED), allocate(MAX_LISTED + 1)], [false, true]);
+    }
 
     #[test]
     fn what_a_monitor_names_in_arrays_is_bounded() {

@@ -175,6 +175,13 @@ pub enum Left {
 pub trait Callers {
     /// A peer asks to be let in. The answer is [`Outgoing::Accepted`] or [`Outgoing::Refused`], now or later.
     fn arrived(&mut self, peer: PeerId, arrival: Arrival);
+    /// Returns whether a process that shows this token may come in, by what is registered: for a door to which its
+    /// launcher connects before it speaks.
+    #[cfg_attr(not(feature = "pmi"), allow(dead_code, reason = "no other door asks"))]
+    fn expects(&self, proc: &Proc, token: &[u8; 32], user: User) -> bool {
+        let _ = (proc, token, user);
+        true
+    }
     /// A peer that was let in asks something, in a message of so many bytes; where that is [long](super::SHORT), in as
     /// many as the request takes here, if those are more.
     fn asked(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize);

@@ -13,6 +13,9 @@ use crate::transport::input::{CHUNK, Fill, Input, Taken};
 use crate::transport::output::{Flush, Full, Output, SENT_PER_TURN};
 use crate::transport::turns::Place;
 
+/// Longest line of a connection that is not let in: nobody knows yet whom more could be charged to.
+pub const FIRST: usize = 4 << 10;
+
 /// A process, and the token that it would show at the native door.
 pub type Seat = (Proc, [u8; 32]);
 
@@ -31,14 +34,16 @@ pub enum Stage {
 /// Breach for which a connection is ended from this side.
 #[derive(Debug, thiserror::Error)]
 pub enum Breach {
-    #[error("its first line names no seat")]
+    #[error("its first line names no seat of a process here")]
     NoSeat,
+    #[error("its process has {0} connections that have not spoken")]
+    Silent(usize),
     #[error("another user's")]
     Foreign,
     #[error("{0}")]
     Message(String),
-    #[error("a line of more than {LONGEST} bytes")]
-    Long,
+    #[error("a line of more than {0} bytes")]
+    Long(usize),
     #[error(transparent)]
     Words(#[from] BadWords),
     #[error(transparent)]
@@ -150,11 +155,13 @@ impl Connection {
     }
 }
 
-/// Takes the next line, without its end, if one has come.
-pub fn next_line<'a>(input: &'a mut Input, account: &Account) -> Result<Option<&'a [u8]>, Breach> {
+/// Takes the next line, without its end, if one has come: of at most so many bytes, its end included.
+pub fn next_line<'a>(input: &'a mut Input, account: &Account, most: usize) -> Result<Option<&'a [u8]>, Breach> {
     let waiting = input.waiting();
-    let Some(end) = waiting.iter().position(|byte| *byte == b'\n') else {
-        return if waiting.len() < LONGEST { Ok(None) } else { Err(Breach::Long) };
+    let end = match waiting.iter().position(|byte| *byte == b'\n') {
+        Some(end) if end < most => end,
+        None if waiting.len() < most => return Ok(None),
+        _ => return Err(Breach::Long(most)),
     };
     match input.take(account, 0, end + 1) {
         Taken::Whole(line) => Ok(Some(&line[..end])),

@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use mio::net::UnixListener;
 use mio::{Interest, Registry, Token};
 
-use super::connection::{Breach, Connection, Seat, Stage, next_frame, next_line};
+use self::comers::{BACKLOG, user_of};
+use super::connection::{Breach, Connection, FIRST, Stage, next_frame, next_line};
 use super::conversation::{Conversation, Step};
 use super::version::Version;
 use super::words::{LONGEST, Words};
 use super::{mapping, seat};
 use crate::data::{Key, Nspace, Proc};
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, JobInformation, Left};
-use crate::message::door::{Outgoing, PeerId, Ready, User};
+use crate::message::door::{Outgoing, PeerId, Ready};
 use crate::message::numbers::NumberMap;
-use crate::sys::socket;
 use crate::sys::stopwatch::Stopwatch;
 use crate::trace;
 use crate::transport::common::Common;
@@ -30,9 +30,6 @@ use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
 use crate::transport::output::watch_for_room;
 use crate::transport::turns::{Place, TURN, Turns};
-
-/// Connections taken in before those who are in already get their turn.
-const ACCEPTED_PER_TURN: usize = 64;
 
 /// The begin of a process's first line.
 const INIT: &[u8] = b"cmd=init";
@@ -60,6 +57,8 @@ pub struct PmiListener {
     /// Placement of the job that came last.
     mapped: Option<Mapped>,
     entrance: Entrance,
+    /// Connections that may be taken in out of turn, for those who have ended, until the door has its next turn.
+    out_of_turn: usize,
     scratch: Box<[u8; CHUNK]>,
 }
 
@@ -91,62 +90,13 @@ impl PmiListener {
             awaiting: HashMap::new(),
             mapped: None,
             entrance: Entrance::default(),
+            out_of_turn: BACKLOG,
             scratch: Box::new([0; CHUNK]),
         })
     }
 
     fn peer_id(&self, connection: u64) -> PeerId {
         PeerId { door: self.number, connection }
-    }
-
-    fn accept(&mut self, callers: &mut dyn Callers) {
-        for (stream, _) in self.entrance.accept(ACCEPTED_PER_TURN, || self.listening.accept()) {
-            self.take_in(Connection::new(stream), callers);
-        }
-    }
-
-    /// Takes in everybody who has come, and the seats that are named.
-    fn take_in_all(&mut self, callers: &mut dyn Callers) {
-        loop {
-            let last = self.last;
-            self.accept(callers);
-            let come = self.last - last;
-            if come < ACCEPTED_PER_TURN as u64 {
-                break;
-            }
-        }
-        let unknown = |(id, connection): (&u64, &Connection)| matches!(connection.stage, Stage::Unknown).then_some(*id);
-        for id in self.connections.iter().filter_map(unknown).collect::<Vec<_>>() {
-            self.read(id, true, callers);
-        }
-    }
-
-    /// The connections of a process.
-    fn seated_as(&self, proc: &Proc) -> Vec<u64> {
-        let is_theirs = |seat: &Seat| seat.0.rank == proc.rank && seat.0.nspace == proc.nspace;
-        let theirs =
-            |(id, connection): (&u64, &Connection)| connection.seat.as_ref().is_some_and(is_theirs).then_some(*id);
-        self.connections.iter().filter_map(theirs).collect()
-    }
-
-    fn take_in(&mut self, mut connection: Connection, callers: &mut dyn Callers) {
-        self.last += 1;
-        let id = self.last;
-        let token = Token(self.tokens + id as usize);
-        if let Err(e) = self.registry.register(&mut connection.stream, token, Interest::READABLE) {
-            return trace!("a connection cannot be taken in: {e}");
-        }
-        let is_ours = socket::peer(&connection.stream).is_ok_and(|peer| peer.uid == self.uid);
-        self.connections.insert(id, connection);
-        if !is_ours {
-            return self.cut(id, &Breach::Foreign, callers);
-        }
-        if let Some(oldest) = self.lobby.enter(id, |id| is_settled(&self.connections, id)) {
-            self.read(oldest, true, callers);
-            if !is_settled(&self.connections, oldest) {
-                self.cut(oldest, &Breach::Crowded, callers);
-            }
-        }
     }
 
     /// Arranges the next turn of a connection: after those of others, or when its process is held no more.
@@ -224,18 +174,17 @@ impl PmiListener {
             if has_begun && begin.elapsed() >= TURN {
                 return Ok(false);
             }
-            let Connection { stage, seat, input, account, unasked, has_ended, .. } = connection;
+            let Connection { stage, seat: named, input, account, unasked, has_ended, .. } = connection;
             let step = match stage {
                 Stage::Asking(_) => return Ok(true),
                 Stage::Unknown => {
-                    let Some(line) = next_line(input, account)? else { return Ok(true) };
-                    *seat = Some(seat::read(line).ok_or(Breach::NoSeat)?);
-                    *stage = Stage::Seated;
-                    self.lobby.forget_settled(|id| is_settled(&self.connections, id));
+                    let Some(line) = next_line(input, account, FIRST)? else { return Ok(true) };
+                    let seat = seat::read(line).ok_or(Breach::NoSeat)?;
+                    self.seat(id, seat, callers)?;
                     continue;
                 }
                 Stage::Seated => {
-                    let Some(line) = next_line(input, account)? else { return Ok(true) };
+                    let Some(line) = next_line(input, account, FIRST)? else { return Ok(true) };
                     let words = Words::of_line(line)?;
                     let version = Version::asked_by(&words).filter(|_| words.command() == b"init");
                     let Some(version) = version else {
@@ -243,7 +192,7 @@ impl PmiListener {
                         self.send(id, response, callers)?;
                         continue;
                     };
-                    let (proc, token) = seat.clone().ok_or(Breach::NoSeat)?;
+                    let (proc, token) = named.clone().ok_or(Breach::NoSeat)?;
                     let claim = Claim::Process { proc, token: Some(token) };
                     connection.stage = Stage::Asking(version);
                     self.introduce(id, claim, callers)?;
@@ -264,7 +213,7 @@ impl PmiListener {
                         return Ok(true);
                     }
                     let read = match conversation.version() {
-                        Version::One(_) => next_line(input, account)?.map(|line| conversation.line(line)),
+                        Version::One(_) => next_line(input, account, LONGEST)?.map(|line| conversation.line(line)),
                         Version::Two => next_frame(input, account)?.map(|body| conversation.frame(body)),
                     };
                     let Some(step) = read else { return Ok(true) };
@@ -301,9 +250,8 @@ impl PmiListener {
     /// Asks the server whether a process may come in. The launcher has connected, whose user the kernel knows.
     fn introduce(&mut self, id: u64, claim: Claim, callers: &mut dyn Callers) -> Result<(), Breach> {
         let Some(connection) = self.connections.get(&id) else { return Ok(()) };
-        let peer = socket::peer(&connection.stream)?;
+        let user = Some(user_of(connection)?);
         let capabilities = Capabilities { takes_job_info: true, ..Capabilities::default() };
-        let user = Some(User { uid: peer.uid, gid: Some(peer.gid) });
         let arrival = Arrival { claim, capabilities, info: Vec::new(), user, pid: 0, process: None };
         callers.arrived(self.peer_id(id), arrival);
         Ok(())
@@ -569,5 +517,6 @@ impl Door for PmiListener {
     }
 }
 
+mod comers;
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@
 //! into the [`Request`](crate::message::Request)s that native clients send ([`conversation`]), so that data put through
 //! PMI lies in the job's store, a barrier is a fence that collects, and names are published data.
 //!
-//! A connection is *unknown* until its seat is named; *seated* until the process says `init`; then it *asks* to be let
-//! in, is *in*, and at last *finalized*, with its socket open until the process ends; it may say `init` once more, and
-//! then is a new peer to the server. Nothing is read of one that asks.
+//! A connection is *unknown* until its seat is named, that of a process that is registered; *seated* until the process
+//! says `init`; then it *asks* to be let in, is *in*, and at last *finalized*, with its socket open until the process
+//! ends; it may say `init` once more, and then is a new peer to the server. Nothing is read of one that asks.
 //!
 //! A launcher that dies before it has named a seat leaves a connection that ends, or is cut in time. The end of a process
 //! is what its host reports; where its socket ends before it has finalized, it counts as lost.
@@ -38,8 +38,8 @@ pub const PATH: &str = "pmi.path";
 /// Variable with the name of the door's socket.
 pub const VARIABLE: &str = "INSTANTON_PMI";
 
-/// Connects a socket to the door for a process, and names its seat there. `variable` is the value of [`VARIABLE`], and
-/// `token` the one that the process would show at the native door.
+/// Connects a socket to the door for a process that is registered, and names its seat there. `variable` is the value of
+/// [`VARIABLE`], and `token` the one that the process would show at the native door.
 ///
 /// # Errors
 /// The kernel's.

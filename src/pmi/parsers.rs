@@ -3,6 +3,7 @@ use super::connection::{next_frame, next_line};
 use super::conversation::{Conversation, Step};
 use super::seat;
 use super::version::Version;
+use super::words::LONGEST;
 use crate::account::Account;
 use crate::data::{Nspace, Proc, Rank, Status};
 use crate::message::Reply;
@@ -35,7 +36,9 @@ pub fn is_pmi(bytes: &[u8]) -> bool {
         }
         loop {
             let said = match version {
-                Version::One(_) => next_line(&mut input, &account).map(|line| line.map(|line| conversation.line(line))),
+                Version::One(_) => {
+                    next_line(&mut input, &account, LONGEST).map(|line| line.map(|line| conversation.line(line)))
+                }
                 Version::Two => next_frame(&mut input, &account).map(|body| body.map(|body| conversation.frame(body))),
             };
             match said {

@@ -9,9 +9,11 @@ use super::*;
 use crate::account::Account;
 use crate::control::bind::{FOR_JOBS, bind_abstract};
 use crate::data::{Proc, Rank, Status};
+use crate::message::door::User;
 use crate::message::{Reply, Request};
 use crate::pmi::words::frame;
 use crate::stock::testing::{Job, nspace};
+use crate::transport::shares::STRANGERS;
 
 /// Server's side that notes what it hears.
 #[derive(Default)]
@@ -22,6 +24,9 @@ struct Notes {
 }
 
 impl Callers for Notes {
+    fn expects(&self, _: &Proc, token: &[u8; 32], user: User) -> bool {
+        *token == TOKEN && user.uid == getuid().as_raw()
+    }
     fn arrived(&mut self, peer: PeerId, arrival: Arrival) {
         let Claim::Process { proc, token: Some(TOKEN) } = arrival.claim else { panic!("{:?}", arrival.claim) };
         self.arrived.push((peer, proc));
@@ -47,6 +52,7 @@ struct Visit {
     connection: u64,
     notes: Notes,
     account: Account,
+    name: String,
     _poll: mio::Poll,
 }
 
@@ -57,11 +63,10 @@ impl Visit {
         let poll = mio::Poll::new().unwrap();
         let registry = poll.registry().try_clone().unwrap();
         let mut door = PmiListener::new(0, registry, 0, socket, uid, &Common::default()).unwrap();
-        let peer = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-        peer.set_nonblocking(true).unwrap();
+        let peer = connect(&name);
         let mut notes = Notes::default();
         door.ready(0, READY, &mut notes);
-        Visit { door, peer, connection: 1, notes, account: Account::of_job("job", 1 << 20), _poll: poll }
+        Visit { door, peer, connection: 1, notes, account: Account::of_job("job", 1 << 20), name, _poll: poll }
     }
 
     fn unknown() -> Visit {
@@ -143,13 +148,20 @@ impl Visit {
     }
 }
 
+fn connect(name: &str) -> UnixStream {
+    let peer = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+    peer.set_nonblocking(true).unwrap();
+    peer
+}
+
 fn proc() -> Proc {
     Proc::new(nspace(), Rank(1))
 }
 
 #[test]
 fn strangers_are_cut_off_and_the_server_hears_nothing_of_them() {
-    let long = vec![b'a'; LONGEST];
+    let long = vec![b'a'; FIRST];
+    let long_seat = [&b"cmd=seat x="[..], &long, b" ", &seat::line(&proc(), &TOKEN)[9..]].concat();
     for first in [
         &b"GET / HTTP/1.1\n"[..],
         b"cmd=init pmi_version=1 pmi_subversion=1\n",
@@ -157,6 +169,8 @@ fn strangers_are_cut_off_and_the_server_hears_nothing_of_them() {
         b"cmd=seat nspace=6a rank=0 token=00\0\n",
         b"\n",
         &long,
+        &long_seat,
+        &seat::line(&proc(), &[8; 32]),
     ] {
         let mut visit = Visit::unknown();
         visit.say(first);
@@ -175,6 +189,71 @@ fn strangers_are_cut_off_and_the_server_hears_nothing_of_them() {
     gone.say(b"cmd=seat nspa");
     gone.end();
     assert!(!gone.is_there() && gone.notes.left.is_empty());
+}
+
+#[test]
+fn a_crowd_that_comes_while_a_process_is_heard_out_has_the_next_turns() {
+    const FEW: usize = 40;
+    let mut visit = Visit::unknown();
+    visit.door.turns.shares.wait_as(|| None);
+    // Those that are gone again wait at the door all the same.
+    (0..2 * FEW).for_each(|_| drop(connect(&visit.name)));
+    visit.door.out_of_turn = FEW;
+    let other = Proc::new(nspace(), Rank(0));
+    assert!(
+        !visit.door.hear_out(&other, None, &mut visit.notes) && !visit.door.hear_out(&other, None, &mut visit.notes)
+    );
+    assert_eq!(visit.door.last, 1 + FEW as u64, "for all that have ended since its last turn");
+    let mut turns = 0;
+    while visit.door.last < 1 + 2 * FEW as u64 {
+        assert!(turns < 100, "{}", visit.door.last);
+        turns += 1;
+        let next = visit.door.deadline().expect("a turn");
+        visit.door.tick(next, &mut visit.notes);
+    }
+    assert!(turns >= FEW / 16 && visit.door.out_of_turn > FEW, "{turns}");
+}
+
+#[test]
+fn who_connects_takes_the_time_of_strangers() {
+    let mut visit = Visit::unknown();
+    let shares = visit.door.turns.shares.clone();
+    shares.wait_as(|| None);
+    let other = shares.join(&proc(), None);
+    while !shares.is_held(STRANGERS) {
+        shares.begin_turn(other);
+        shares.begin_turn(STRANGERS);
+        shares.spend(STRANGERS, Duration::from_millis(5));
+    }
+    let _late = connect(&visit.name);
+    visit.door.ready(0, READY, &mut visit.notes);
+    assert_eq!(visit.door.last, 1, "it waits");
+    for _ in 0..100 {
+        if visit.door.last > 1 {
+            break;
+        }
+        let next = visit.door.deadline().expect("a turn");
+        visit.door.tick(next, &mut visit.notes);
+    }
+    assert_eq!(visit.door.last, 2, "until they are held no more");
+}
+
+#[test]
+fn a_process_has_so_many_seats_that_are_silent_and_no_more() {
+    let mut visit = Visit::seated();
+    let more: Vec<UnixStream> = (0..20).map(|_| connect(&visit.name)).collect();
+    visit.door.ready(0, READY, &mut visit.notes);
+    visit.door.accept(&mut visit.notes);
+    for (mut peer, id) in more.iter().zip(2..) {
+        peer.write_all(&seat::line(&proc(), &TOKEN)).unwrap();
+        visit.door.ready(id, READY, &mut visit.notes);
+    }
+    visit.go_on();
+    assert_eq!((visit.door.connections.len(), visit.door.last), (16, 21));
+    visit.connection = 1;
+    visit.say(INIT_1);
+    visit.admit();
+    assert!(visit.heard().ends_with("rc=0\n"), "the first is that of the launcher");
 }
 
 #[test]

@@ -190,6 +190,12 @@ fn claimed(claim: &Claim) -> Proc {
     }
 }
 
+/// Returns whether a process that shows this token, and is of this user, may come in by what is registered.
+#[cfg_attr(not(feature = "pmi"), allow(dead_code, reason = "no other door asks"))]
+pub fn is_expected(jobs: &Jobs, proc: &Proc, token: &[u8; 32], user: User) -> bool {
+    check(jobs, proc, Some(token), Some(user)).is_ok()
+}
+
 /// Holds a peer against token and registration.
 fn check(jobs: &Jobs, proc: &Proc, token: Option<&[u8; 32]>, user: Option<User>) -> Result<(), Refusal> {
     let Proc { nspace, rank } = proc;

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use crate::attribute_support::HostSupport;
-use crate::data::{Info, Nspace, Status, keys};
-use crate::message::door::{Arrival, Callers, JobInformation, Left, PeerId};
+use crate::data::{Info, Nspace, Proc, Status, keys};
+use crate::message::door::{Arrival, Callers, JobInformation, Left, PeerId, User};
 use crate::message::{FENCE, Forward, Request, SHORT};
 use crate::server::absorptions::{Absorptions, Purpose};
-use crate::server::admission::Admission;
+use crate::server::admission::{self, Admission};
 use crate::server::cleanup::Cleanups;
 use crate::server::collective::Collectives;
 use crate::server::collective::arrived::Waiter;
@@ -436,6 +436,10 @@ impl Router {
 impl Callers for Router {
     fn arrived(&mut self, peer: PeerId, arrival: Arrival) {
         self.admission.arrive(&mut self.cx, &mut self.jobs, peer, arrival);
+    }
+
+    fn expects(&self, proc: &Proc, token: &[u8; 32], user: User) -> bool {
+        admission::is_expected(&self.jobs, proc, token, user)
     }
 
     fn asked(&mut self, peer: PeerId, number: u64, request: Request, bytes: usize) {

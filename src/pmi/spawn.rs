@@ -1,4 +1,7 @@
 //! Spawn requests: many lines in PMI-1, one frame in PMI-2, and the same request to the host.
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
 use super::words::{Words, number};
 use super::{PATH, PREPUT};
 use crate::account::{Account, Charge, Kind};
@@ -116,27 +119,70 @@ impl Lines {
     }
 }
 
+/// Names of lines with a number behind them.
+const NUMBERED: [&str; 5] = ["preput_key_", "preput_val_", "info_key_", "info_val_", "arg"];
+
+/// Lines of a command of PMI-1 by name; of several with the same one the first. Each is looked at once: what a command
+/// says that it has of them costs nothing.
+#[derive(Debug, Default)]
+struct Command<'a> {
+    named: HashMap<&'a [u8], &'a [u8]>,
+    numbered: BTreeMap<(&'static str, i64), &'a [u8]>,
+}
+
+impl<'a> Command<'a> {
+    fn of(pairs: impl IntoIterator<Item = &'a Pair>) -> Self {
+        let mut command = Command::default();
+        for (name, value) in pairs {
+            let in_list = |list: &'static str| Some((list, index(name.strip_prefix(list.as_bytes())?)?));
+            match NUMBERED.into_iter().find_map(in_list) {
+                Some(at) => command.numbered.entry(at).or_insert(value),
+                None => command.named.entry(name).or_insert(value),
+            };
+        }
+        command
+    }
+
+    /// The first of these lines that there is, as a number.
+    fn number(&self, names: &[&str]) -> Option<i64> {
+        names.iter().find_map(|name| self.named.get(name.as_bytes())).and_then(|text| number(text))
+    }
+
+    /// The lines of a name whose numbers are in a range, in order.
+    fn list(&self, name: &'static str, at: Range<i64>) -> impl Iterator<Item = (i64, &'a [u8])> {
+        let range = (name, at.start)..(name, at.end.max(at.start));
+        self.numbered.range(range).map(|((_, at), value)| (*at, *value))
+    }
+
+    /// Keys with their values, as many as one of these lines says.
+    fn pairs(&self, counts: &[&str], key: &'static str, value: &'static str) -> Vec<Pair> {
+        let count = self.number(counts).unwrap_or(0);
+        let with_value = |(at, key): (i64, &[u8])| Some((key.to_vec(), self.numbered.get(&(value, at))?.to_vec()));
+        self.list(key, 0..count).filter_map(with_value).collect()
+    }
+}
+
+/// Reads the number of a line, in the one way that it is written.
+fn index(text: &[u8]) -> Option<i64> {
+    let is_one = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || !text.starts_with(b"0"));
+    number(text).filter(|_| is_one)
+}
+
 /// Reads the commands of a request of PMI-1.
 ///
 /// # Errors
 /// [`BadSpawn`] names what is wrong.
 pub fn of_lines(commands: &[Vec<Pair>]) -> Result<Spawn, BadSpawn> {
-    let list = |command: &[Pair], count: [&str; 2], key: &str, value: &str| {
-        let count = count.into_iter().find_map(|name| find(command, name)).and_then(number).unwrap_or(0);
-        let of = |prefix: &str, at: i64| find(command, &format!("{prefix}{at}")).map(<[u8]>::to_vec);
-        (0..count.min(command.len() as i64))
-            .filter_map(|at| Some((of(key, at)?, of(value, at)?)))
-            .collect::<Vec<Pair>>()
-    };
     let mut preput = Vec::new();
     let mut apps = Vec::new();
-    for command in commands {
-        preput.extend(list(command, ["preput_num"; 2], "preput_key_", "preput_val_"));
-        let infos = list(command, ["info_num", "infonum"], "info_key_", "info_val_");
-        let count = find(command, "argcnt").and_then(number).unwrap_or(0).min(command.len() as i64);
-        let arguments = (1..=count).filter_map(|at| find(command, &format!("arg{at}"))).map(<[u8]>::to_vec).collect();
-        let processes = find(command, "nprocs").and_then(number);
-        apps.push(app(find(command, "execname"), arguments, processes, &infos)?);
+    for command in commands.iter().map(Command::of) {
+        preput.extend(command.pairs(&["preput_num"], "preput_key_", "preput_val_"));
+        let infos = command.pairs(&["info_num", "infonum"], "info_key_", "info_val_");
+        let count = command.number(&["argcnt"]).unwrap_or(0);
+        let arguments =
+            command.list("arg", 1..count.saturating_add(1)).map(|(_, argument)| argument.to_vec()).collect();
+        let program = command.named.get(&b"execname"[..]).copied();
+        apps.push(app(program, arguments, command.number(&["nprocs"]), &infos)?);
     }
     spawn(apps, &preput)
 }
@@ -177,10 +223,6 @@ pub fn of_words(words: &Words<'_>) -> Result<Spawn, BadSpawn> {
         apps.push(app(Some(program), arguments, processes, &infos)?);
     }
     spawn(apps, &preput)
-}
-
-fn find<'a>(pairs: &'a [Pair], name: &str) -> Option<&'a [u8]> {
-    pairs.iter().find(|(known, _)| known == name.as_bytes()).map(|(_, value)| value.as_slice())
 }
 
 /// An application. Hints that are unknown here change nothing.
@@ -264,6 +306,25 @@ mod tests {
         let Forward::Spawn { apps, .. } = &spawn.request else { panic!("{spawn:?}") };
         assert_eq!(apps[0].info, [Info::new(PATH, "/a:/b")]);
         assert_eq!((lines.commands.len(), account.used()), (0, 0), "the next one begins anew");
+    }
+
+    #[test]
+    fn each_line_is_looked_at_once_whatever_a_command_says_that_it_has() {
+        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let mut command = ["preput_num", "info_num", "argcnt"].map(|name| pair(name, "9223372036854775807")).to_vec();
+        let arguments = [("arg2", "b"), ("arg1", "a"), ("arg1", "later"), ("arg01", "c"), ("arg0", "d"), ("arg", "e")];
+        command.extend(arguments.map(|(name, value)| pair(name, value)));
+        command.extend(
+            [("nprocs", "1"), ("execname", "x"), ("info_key_7", "wd"), ("info_val_7", "/")].map(|(n, v)| pair(n, v)),
+        );
+        command.extend(std::iter::repeat_n(pair("", ""), 15_500));
+        let mut looks = 0;
+        let read = Command::of(command.iter().inspect(|_| looks += 1));
+        assert_eq!((read.named.len(), read.numbered.len()), (8, 5));
+        let argv = ["x", "a", "b"].map(str::to_owned).to_vec();
+        let lines = command.len();
+        assert_eq!(parts(&of_lines(&[command]).unwrap()), (argv, 1, Some("/".to_owned()), 0));
+        assert_eq!(looks, lines);
     }
 
     #[test]

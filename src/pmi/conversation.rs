@@ -8,7 +8,7 @@ use super::requests::{attribute, fence, get, key, put};
 use super::spawn::{self, Lines, Spawn};
 use super::version::{Version, answer_of};
 use super::words::{self, Words};
-use crate::account::Account;
+use crate::account::{Account, Charge, Kind};
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Scope, Status, Text, Value, keys};
 use crate::message::door::JobInformation;
 use crate::message::numbers::NumberMap;
@@ -23,8 +23,11 @@ const LONGEST_ANSWER: usize = 1000;
 const MAPPING: &[u8] = b"PMI_process_mapping";
 /// Longest token of a request.
 const LONGEST_TOKEN: usize = 256;
-/// Most requests of a process that wait at a time.
+/// Most requests of a connection that wait at a time. Those for attributes are [counted](super::waiters) by process
+/// besides.
 const MOST_PENDING: usize = 4096;
+/// Bytes that one that waits for an attribute takes beside its own: it is in four tables.
+const BESIDE: usize = 1 << 10;
 
 /// Step that follows from a message.
 #[derive(Debug, PartialEq)]
@@ -64,6 +67,16 @@ struct Pending {
     command: Vec<u8>,
     token: Option<Vec<u8>>,
     answer: Answer,
+    /// Charge of one that waits for an attribute. The server has answered it, and given back what it had charged.
+    waits: Option<Charge>,
+}
+
+impl Pending {
+    /// Charges what it takes while it waits for an attribute.
+    fn charge(&self, account: &Account, key: &Key) -> Option<Charge> {
+        let token = self.token.as_ref().map_or(0, Vec::len);
+        account.charge(Kind::Request, BESIDE + self.command.len() + token + 2 * key.as_bytes().len())
+    }
 }
 
 /// A process that is in.
@@ -235,7 +248,17 @@ impl Conversation {
 
     /// Takes in a reply of the server.
     pub fn replied(&mut self, number: u64, reply: Reply) -> Option<Step> {
-        let Pending { command, token, answer } = self.pending.remove(&number)?;
+        let mut pending = self.pending.remove(&number)?;
+        if let (Answer::Found(key, true), false) = (&pending.answer, is_text(&reply)) {
+            let key = key.clone();
+            pending.waits = pending.waits.take().or_else(|| pending.charge(&self.account, &key));
+            if pending.waits.is_none() {
+                return Some(self.fail(&pending.command, pending.token.as_deref(), "no room for a request that waits"));
+            }
+            self.pending.insert(number, pending);
+            return Some(Step::Await(key, number));
+        }
+        let Pending { command, token, answer, .. } = pending;
         let token = token.as_deref();
         let done = |reply: &Reply| match reply {
             Reply::Done(status) | Reply::Infos(status, _) | Reply::Published(status, _) => match *status {
@@ -261,11 +284,6 @@ impl Conversation {
             (Answer::Found(..), Reply::Value(value)) if value.as_text().is_some() => {
                 let text = value.as_text().map(Text::as_bytes).unwrap_or_default();
                 self.answer(&command, token, &[("found", b"TRUE"), ("value", text)])
-            }
-            (Answer::Found(key, true), _) => {
-                let (command, token) = (command, token.map(<[u8]>::to_vec));
-                self.pending.insert(number, Pending { command, token, answer: Answer::Found(key.clone(), true) });
-                Step::Await(key, number)
             }
             (Answer::Found(..), _) => self.answer(&command, token, &[("found", b"FALSE")]),
             (Answer::Port, Reply::Published(_, items)) => {
@@ -293,9 +311,15 @@ impl Conversation {
         Some(Step::Ask(number, get(Proc::new(self.proc.nspace.clone(), Rank::UNDEF), key.clone())))
     }
 
+    /// Returns the answer to one that would wait for an attribute where its process has too many that do.
+    pub fn cannot_wait(&mut self, number: u64) -> Option<Step> {
+        let Pending { command, token, .. } = self.pending.remove(&number)?;
+        Some(self.fail(&command, token.as_deref(), "too many requests wait"))
+    }
+
     fn ask(&mut self, command: Vec<u8>, token: Option<Vec<u8>>, answer: Answer, request: Request) -> Step {
         self.last += 1;
-        self.pending.insert(self.last, Pending { command, token, answer });
+        self.pending.insert(self.last, Pending { command, token, answer, waits: None });
         Step::Ask(self.last, request)
     }
 
@@ -493,4 +517,9 @@ impl Conversation {
             Version::Two => words::frame(&[&pairs[..], &[("errmsg", why.as_bytes())]].concat()),
         })
     }
+}
+
+/// Returns whether a reply brings a text.
+fn is_text(reply: &Reply) -> bool {
+    matches!(reply, Reply::Value(value) if value.as_text().is_some())
 }

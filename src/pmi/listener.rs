@@ -3,7 +3,6 @@
 //!
 //! It never blocks, and whatever a process sends harms that process alone. Connections have turns, and processes their
 //! [shares](crate::transport::shares), as at the other doors.
-use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixListener as Socket;
 use std::sync::Arc;
@@ -16,9 +15,10 @@ use self::comers::{BACKLOG, user_of};
 use super::connection::{Breach, Connection, FIRST, Stage, next_frame, next_line};
 use super::conversation::{Conversation, Step};
 use super::version::Version;
+use super::waiters::Waiters;
 use super::words::{LONGEST, Words};
 use super::{mapping, seat};
-use crate::data::{Key, Nspace, Proc};
+use crate::data::Proc;
 use crate::message::door::{Arrival, Callers, Capabilities, Claim, Door, JobInformation, Left};
 use crate::message::door::{Outgoing, PeerId, Ready};
 use crate::message::numbers::NumberMap;
@@ -52,8 +52,8 @@ pub struct PmiListener {
     /// Connections whose seats nobody has named.
     lobby: Lobby,
     turns: Turns,
-    /// Waiters for an attribute of the node: connections, and the numbers of their requests.
-    awaiting: HashMap<(Nspace, Key), Vec<(u64, u64)>>,
+    /// Those who wait for an attribute of the node.
+    waiters: Waiters,
     /// Placement of the job that came last.
     mapped: Option<Mapped>,
     entrance: Entrance,
@@ -87,7 +87,7 @@ impl PmiListener {
             last: 0,
             lobby: Lobby::new(&common.strangers),
             turns: Turns::new(number, &common.shares),
-            awaiting: HashMap::new(),
+            waiters: Waiters::default(),
             mapped: None,
             entrance: Entrance::default(),
             out_of_turn: BACKLOG,
@@ -269,30 +269,39 @@ impl PmiListener {
             }
             Step::Send(bytes) => self.send(id, bytes, callers)?,
             Step::Await(key, number) => {
-                if let Some(nspace) = self.nspace_of(id) {
-                    self.awaiting.entry((nspace, key)).or_default().push((id, number));
+                let Some(Connection { stage: Stage::In(conversation), place, .. }) = self.connections.get_mut(&id)
+                else {
+                    return Ok(());
+                };
+                let nspace = conversation.nspace().clone();
+                if !self.waiters.wait(place.owner, (id, number), nspace, key)
+                    && let Some(step) = conversation.cannot_wait(number)
+                {
+                    self.step(id, step, 0, callers)?;
                 }
             }
             Step::Put(key, bytes) => {
                 self.send(id, bytes, callers)?;
-                let Some(nspace) = self.nspace_of(id) else { return Ok(()) };
-                for (other, number) in self.awaiting.remove(&(nspace, key)).unwrap_or_default() {
-                    let Some(Stage::In(waiting)) = self.connections.get(&other).map(|entry| &entry.stage) else {
-                        continue;
-                    };
-                    if let Some(again) = waiting.again(number) {
-                        self.step(other, again, 0, callers)?;
-                    }
+                if let Some(Stage::In(conversation)) = self.connections.get(&id).map(|entry| &entry.stage) {
+                    self.waiters.put(conversation.nspace().clone(), key);
                 }
             }
         }
         Ok(())
     }
 
-    fn nspace_of(&self, id: u64) -> Option<Nspace> {
-        match &self.connections.get(&id)?.stage {
-            Stage::In(conversation) => Some(conversation.nspace().clone()),
-            _ => None,
+    /// Asks again for some of those for whom an attribute was put, as turns of theirs.
+    fn wake_some(&mut self, callers: &mut dyn Callers) {
+        for (id, number) in self.waiters.next_due() {
+            let Some(connection) = self.connections.get(&id) else { continue };
+            let Stage::In(conversation) = &connection.stage else { continue };
+            let Some(again) = conversation.again(number) else { continue };
+            let begin = Stopwatch::begin();
+            self.turns.serve(connection.place.owner);
+            if let Err(breach) = self.step(id, again, 0, callers) {
+                self.cut(id, &breach, callers);
+            }
+            self.turns.spend(begin.elapsed());
         }
     }
 
@@ -354,10 +363,7 @@ impl PmiListener {
     fn forget(&mut self, id: u64, connection: &mut Connection) {
         self.turns.shares.leave(connection.place.owner);
         if let Stage::In(_) = connection.stage {
-            self.awaiting.retain(|_, waiting| {
-                waiting.retain(|(other, _)| *other != id);
-                !waiting.is_empty()
-            });
+            self.waiters.leave(id);
         }
         // Closing the descriptor takes it out of the poll as well.
         let _ = self.registry.deregister(&mut connection.stream);
@@ -488,7 +494,8 @@ impl Door for PmiListener {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline()].into_iter().flatten().min()
+        let due = self.waiters.are_due().then(Instant::now);
+        [due, self.turns.deadline(), self.lobby.deadline(), self.entrance.deadline()].into_iter().flatten().min()
     }
 
     fn also_spent(&mut self, time: Duration, ended: usize) {
@@ -508,6 +515,7 @@ impl Door for PmiListener {
             }
             self.turn(id, true, callers);
         }
+        self.wake_some(callers);
         while let Some(id) = self.lobby.late(now, |id| is_settled(&self.connections, id)) {
             self.cut(id, &Breach::Late, callers);
         }

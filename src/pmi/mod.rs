@@ -27,6 +27,7 @@ pub mod spawn;
 #[cfg(test)]
 mod tests;
 pub mod version;
+mod waiters;
 pub mod words;
 
 /// Key of information of a job (an array) that its processes find among what was put, before any of them puts something.

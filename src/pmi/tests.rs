@@ -10,9 +10,13 @@ use crate::message::{Forward, Reply, Request};
 use crate::stock::testing::Job;
 
 fn conversation(version: Version) -> Conversation {
+    conversation_at(version, Account::unlimited())
+}
+
+fn conversation_at(version: Version, account: Account) -> Conversation {
     let proc = Proc::new(Nspace::new("job").unwrap(), Rank(1));
     let mapping = Some(Arc::from(&b"(vector,(0,2,2))"[..]));
-    Conversation::new(proc, version, Some(Job::new(2, 2)), mapping, Account::unlimited())
+    Conversation::new(proc, version, Some(Job::new(2, 2)), mapping, account)
 }
 
 /// Says a line, and returns what is said to it at once.
@@ -158,4 +162,32 @@ fn an_attribute_of_the_node_is_waited_for() {
     assert!(matches!(two.again(number), Some(Step::Ask(again, _)) if again == number));
     let found = text(two.replied(number, Reply::Value(Value::string("v"))).unwrap());
     assert_eq!(found, "cmd=info-getnodeattr-response;rc=0;found=TRUE;value=v;");
+}
+
+#[test]
+fn one_that_waits_for_an_attribute_is_charged_until_it_is_answered() {
+    let account = Account::of_job("job", 5 << 10);
+    let mut two = conversation_at(Version::Two, account.clone());
+    let (key, token) = ("k".repeat(400), "t".repeat(250));
+    let ask = [("cmd", "info-getnodeattr"), ("thrid", &token), ("key", &key), ("wait", "TRUE")];
+    let missing = || Reply::Done(Status::ERR_NOT_FOUND);
+    let mut waits = || {
+        let Step::Ask(number, _) = framed(&mut two, &ask) else { panic!("it is looked for") };
+        (number, two.replied(number, missing()).expect("a step"))
+    };
+    let (number, first) = waits();
+    assert!(matches!(first, Step::Await(..)), "{first:?}");
+    let one = account.used();
+    assert!(one > 1024 + 400 + 250, "{one}");
+    let (second, _) = waits();
+    let refused = text(waits().1);
+    assert!(refused.ends_with(";rc=-1;errmsg=no room for a request that waits;"), "{refused}");
+    assert_eq!(account.used(), 2 * one);
+    assert!(matches!(two.again(number), Some(Step::Ask(..))));
+    assert!(matches!(two.replied(number, missing()), Some(Step::Await(..))), "it was put and taken back");
+    assert_eq!(account.used(), 2 * one, "no second time");
+    text(two.replied(number, Reply::Value(Value::string("v"))).expect("an answer"));
+    assert_eq!(account.used(), one);
+    let refused = text(two.cannot_wait(second).expect("an answer"));
+    assert!(refused.ends_with(";rc=-1;errmsg=too many requests wait;") && account.used() == 0, "{refused}");
 }

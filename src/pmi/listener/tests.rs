@@ -11,6 +11,7 @@ use crate::control::bind::{FOR_JOBS, bind_abstract};
 use crate::data::{Proc, Rank, Status};
 use crate::message::door::User;
 use crate::message::{Reply, Request};
+use crate::pmi::waiters::WOKEN;
 use crate::pmi::words::frame;
 use crate::stock::testing::{Job, nspace};
 use crate::transport::shares::STRANGERS;
@@ -462,4 +463,28 @@ fn much_is_sent_in_turns_of_its_process() {
         heard += visit.heard().len();
         visit.door.ready(visit.connection, writable, &mut visit.notes);
     }
+}
+
+#[test]
+fn many_who_wait_for_an_attribute_are_woken_in_slices_and_forgotten_at_the_end() {
+    let mut visit = Visit::admitted(2);
+    let many = 2 * WOKEN + 1;
+    for _ in 0..many {
+        visit.say(&frame(&[("cmd", b"info-getnodeattr"), ("key", b"k"), ("wait", b"TRUE")]));
+        visit.reply(Reply::Done(Status::ERR_NOT_FOUND));
+    }
+    assert!(visit.account.used() > (many << 10) as u64, "they are charged while they wait");
+    visit.say(&frame(&[("cmd", b"info-putnodeattr"), ("key", b"k"), ("value", b"v")]));
+    let before = visit.notes.asked.len();
+    visit.reply(Reply::Done(Status::SUCCESS));
+    while visit.door.waiters.are_due() {
+        let asked = visit.notes.asked.len();
+        let next = visit.door.deadline().expect("a turn");
+        visit.door.tick(next, &mut visit.notes);
+        assert!(visit.notes.asked.len() <= asked + WOKEN);
+    }
+    assert_eq!(visit.notes.asked.len(), before + many);
+    visit.reply(Reply::Done(Status::ERR_NOT_FOUND));
+    visit.end();
+    assert!(!visit.is_there() && visit.account.used() == 0 && !visit.door.waiters.are_due());
 }

@@ -222,7 +222,10 @@ mod tests {
         let both = [keys::REGISTER_CLEANUP, keys::CLEANUP_IGNORE].map(|key| Info::new(key, half.as_str()));
         assert_eq!(parse(&[both.to_vec(), both[..1].to_vec()].concat()).err(), Some(Status::ERR_OUT_OF_RESOURCE));
         for long in [paths(9_000_000), ",".repeat(27_000_000)] {
-            assert_eq!(parse(&[Info::new(keys::CLEANUP_IGNORE, long.as_str())]).err(), Some(Status::ERR_OUT_OF_RESOURCE));
+            assert_eq!(
+                parse(&[Info::new(keys::CLEANUP_IGNORE, long.as_str())]).err(),
+                Some(Status::ERR_OUT_OF_RESOURCE)
+            );
         }
     }
 

@@ -90,9 +90,7 @@ impl DirectModex {
         let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::DirectModex(self.last)));
         let parked = awaited_key(info).filter(|key| self.may_park(jobs, &proc, key));
         match &parked {
-            Some(key) => {
-                self.parked.entry(proc.clone()).or_default().entry(key.clone()).or_default().insert(self.last)
-            }
+            Some(key) => self.parked.entry(proc.clone()).or_default().entry(key.clone()).or_default().insert(self.last),
             None => self.by_proc.entry(proc.clone()).or_default().insert(self.last),
         };
         self.waiting.insert(self.last, Wait { proc: proc.clone(), parked, done, deadline });
@@ -319,7 +317,12 @@ impl DirectModex {
 
     /// Returns the number of requests that wait.
     pub fn open(&self) -> usize {
-        self.waiting.len() + self.by_proc.len() + self.parked.len() + self.departing.len() + self.held.len() + self.short.len()
+        self.waiting.len()
+            + self.by_proc.len()
+            + self.parked.len()
+            + self.departing.len()
+            + self.held.len()
+            + self.short.len()
     }
 
     /// Gives every request an answer.

@@ -55,11 +55,10 @@ impl Groups {
                 let answer = (status == Status::GROUP_INVITE_ACCEPTED, &[][..]);
                 return invitations.join(floor, (caller, false), (proc, &group), range.first(), answer);
             }
-            Status::GROUP_INVITED => may_invite
-                .and_then(|()| {
-                    let said = (&range[..], Vec::new());
-                    invitations.invite(floor, caller, (proc, Lead::Announces), &group, said)
-                }),
+            Status::GROUP_INVITED => may_invite.and_then(|()| {
+                let said = (&range[..], Vec::new());
+                invitations.invite(floor, caller, (proc, Lead::Announces), &group, said)
+            }),
             Status::GROUP_LEFT => leave(floor, proc, &group),
             // It has been said already, by this server or by the leader.
             _ if floor.registry.get(&group).is_some_and(|made| made.has(proc)) => Ok(()),

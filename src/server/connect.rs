@@ -215,7 +215,9 @@ mod tests {
         let with = |rank: usize| [own.clone(), proc("other", rank as u32)];
         for at in 0..MOST_CONNECTIONS {
             let signature = Signature::of(&jobs, &own, Operation::Connect, &with(at)).unwrap();
-            connections.connected.entry(own.nspace.clone()).or_default().push(signature);
+            for nspace in signature.namespaces() {
+                connections.connected.entry(nspace.clone()).or_default().push(signature.clone());
+            }
         }
         let peer = test.connect(&own);
         let mut connect = |rank: usize| {

@@ -279,10 +279,8 @@ fn who_says_that_others_are_invited_is_refused() {
         Info::new(keys::EVENT_CUSTOM_RANGE, DataArray::of([job.proc(1)])),
         Info::new(keys::EVENT_NON_DEFAULT, true),
     ];
-    let said = Call::start(|done| {
-        clients[2].notify_event(Status::GROUP_INVITED, clients[2].proc(), DataRange::CUSTOM, &says).then(done)
-    });
-    assert_eq!(said.end(), Err(Status::ERR_NO_PERMISSIONS), "servers alone say so");
+    let said = clients[2].notify_event(Status::GROUP_INVITED, clients[2].proc(), DataRange::CUSTOM, &says).wait();
+    assert_eq!(said.unwrap_err().status(), Status::ERR_NO_PERMISSIONS, "servers alone say so");
     let joins = clients[1].group_join(&id("g"), None, true, &[]).wait();
     assert_eq!(joins.map_err(|error| error.status()), Err(Status::ERR_NOT_FOUND));
     let leads = invite(&clients[0], "g", &[job.proc(1)], &[]);

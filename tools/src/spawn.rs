@@ -237,10 +237,8 @@ impl Request {
         fn names(info: &[Info]) -> impl Iterator<Item = &Text> {
             info.iter().filter(|info| info.key == keys::PSET_NAME).filter_map(|info| info.value.as_text())
         }
-        fn of_app(app: &App) -> (u32, impl Iterator<Item = &Text>) {
-            (u32::try_from(app.maxprocs).unwrap_or(0), names(&app.info))
-        }
-        let sets = ProcessSet::of_apps(names(&self.info), self.apps.iter().map(of_app));
+        let apps = self.apps.iter().map(|app| (u32::try_from(app.maxprocs).unwrap_or(0), names(&app.info)));
+        let sets = ProcessSet::of_apps(names(&self.info), apps);
         match sets.len() > MOST_SETS || sets.iter().map(ProcessSet::size).sum::<usize>() > MOST_MEMBERS {
             true => Err(Status::ERR_OUT_OF_RESOURCE),
             false => Ok(sets),

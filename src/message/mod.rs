@@ -33,7 +33,11 @@ pub(crate) use group::group_results;
 pub use group::{Decision, GroupCall, key_in_context};
 #[cfg(feature = "server")]
 pub(crate) use group::{array_of, id_of};
-pub use named::{MEANT, namespaces_named, replace_named};
+#[cfg(feature = "server")]
+pub use named::MEANT;
+#[cfg(feature = "client")]
+pub use named::namespaces_named;
+pub use named::replace_named;
 pub use servers_events::is_a_servers;
 
 /// Most bytes of one message.

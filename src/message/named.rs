@@ -1,5 +1,5 @@
 //! Processes that the attributes of a call name.
-use crate::data::{DataArray, Info, Key, Nspace, Proc, Status, Value, keys};
+use crate::data::{DataArray, Info, Key, Proc, Status, Value, keys};
 
 /// Attributes that name processes.
 const NAMING: [&str; 4] =
@@ -7,6 +7,7 @@ const NAMING: [&str; 4] =
 
 /// Qualifier of a query (array of PROC): the processes that are meant by one name, where these are several. Servers
 /// give it to hosts.
+#[cfg(feature = "server")]
 pub const MEANT: &str = "instanton.query.meant";
 
 fn names_processes(info: &Info) -> bool {
@@ -14,7 +15,8 @@ fn names_processes(info: &Info) -> bool {
 }
 
 /// Returns the namespaces of the processes that attributes name.
-pub fn namespaces_named(info: &[Info]) -> impl Iterator<Item = Nspace> {
+#[cfg(feature = "client")]
+pub fn namespaces_named(info: &[Info]) -> impl Iterator<Item = crate::data::Nspace> {
     let named = info.iter().filter(|item| names_processes(item)).filter_map(|item| item.value.as_procs());
     named.flatten().map(|proc| proc.nspace)
 }

@@ -322,9 +322,8 @@ mod tests {
         let read = Command::of(command.iter().inspect(|_| looks += 1));
         assert_eq!((read.named.len(), read.numbered.len()), (8, 5));
         let argv = ["x", "a", "b"].map(str::to_owned).to_vec();
-        let lines = command.len();
-        assert_eq!(parts(&of_lines(&[command]).unwrap()), (argv, 1, Some("/".to_owned()), 0));
-        assert_eq!(looks, lines);
+        assert_eq!(parts(&of_lines(std::slice::from_ref(&command)).unwrap()), (argv, 1, Some("/".to_owned()), 0));
+        assert_eq!(looks, command.len());
     }
 
     #[test]

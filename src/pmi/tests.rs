@@ -169,7 +169,7 @@ fn one_that_waits_for_an_attribute_is_charged_until_it_is_answered() {
     let account = Account::of_job("job", 5 << 10);
     let mut two = conversation_at(Version::Two, account.clone());
     let (key, token) = ("k".repeat(400), "t".repeat(250));
-    let ask = [("cmd", "info-getnodeattr"), ("thrid", &token), ("key", &key), ("wait", "TRUE")];
+    let ask = [("cmd", "info-getnodeattr"), ("thrid", token.as_str()), ("key", key.as_str()), ("wait", "TRUE")];
     let missing = || Reply::Done(Status::ERR_NOT_FOUND);
     let mut waits = || {
         let Step::Ask(number, _) = framed(&mut two, &ask) else { panic!("it is looked for") };

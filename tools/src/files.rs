@@ -83,8 +83,8 @@ impl Files {
         Self { only, ..self }
     }
 
-    /// Opens the file of a rank's stream (`stdout` or `stderr`), if there is to be one, and says its name; empty, whatever
-    /// was there, unless the rank is started anew.
+    /// Opens the file of a rank's stream (`stdout` or `stderr`), if there is to be one, and says its name; empty,
+    /// whatever was there, unless the rank is started anew.
     ///
     /// # Errors
     /// When it cannot be made; the error names the file.

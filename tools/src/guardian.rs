@@ -21,8 +21,9 @@
 //!
 //! Signals: all are passed on as they come, and SIGTERM makes the launcher end the run. SIGTSTP then stops us too, as the
 //! shell expects, until SIGCONT. The second SIGINT or SIGTERM is the launcher's order to kill; at the third we kill the
-//! launcher. One that the same process sends twice at once counts [once](crate::signals::Requests). The other three take
-//! no notice of what is sent to them: who ends a run by a signal to each of its processes asks the guardian as well.
+//! launcher. One that the same process sends twice at once counts [once](crate::signals::Requests). The other three
+//! take no notice of what is sent to them: who ends a run by a signal to each of its processes asks the guardian as
+//! well.
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::net::Shutdown;

@@ -101,9 +101,9 @@ impl Requests {
     }
 }
 
-/// Undoes what the launcher inherited of [`take_over`], before it starts threads or processes. Signals that the guardian
-/// passes on come through its link alone: whoever sends SIGTERM to all of a run, as service managers do, asks for one
-/// end, and the launcher is needed for that.
+/// Undoes what the launcher inherited of [`take_over`], before it starts threads or processes. Signals that the
+/// guardian passes on come through its link alone: whoever sends SIGTERM to all of a run, as service managers do, asks
+/// for one end, and the launcher is needed for that.
 ///
 /// A shell without job control starts what it puts into the background with the terminal's two signals ignored, and the
 /// ranks would inherit that: a user that then sends the job a SIGINT would wait for ever.

@@ -85,8 +85,8 @@ pub fn served() -> Vec<&'static str> {
 }
 
 impl Request {
-    /// The applications to plan; `hosts` are those of the run, and `session` is its directory. Processes that are to run
-    /// in that do so whatever else is said.
+    /// The applications to plan; `hosts` are those of the run, and `session` is its directory. Processes that are to
+    /// run in that do so whatever else is said.
     ///
     /// # Errors
     /// As [`launch::read`]; `ERR_BAD_PARAM` for files without a name.
@@ -109,8 +109,8 @@ impl Request {
         Ok(specs)
     }
 
-    /// The parts of the job that are placed together: all of it, or each application where these name hosts of their own.
-    /// A node of a run on several has `all` slots where it is named without a number.
+    /// The parts of the job that are placed together: all of it, or each application where these name hosts of their
+    /// own. A node of a run on several has `all` slots where it is named without a number.
     ///
     /// # Errors
     /// `ERR_JOB_FAILED_TO_MAP` for numbers of slots that make no sense.

@@ -261,7 +261,7 @@ fn a_job_is_started_on_the_hosts_that_its_request_names() {
     let file = job.directory().join("hosts");
     let argv = ["sh", "-c", "echo ${PMIX_HOSTNAME##*-}"].map(|word| Text::new(word).unwrap()).to_vec();
     let app = App { cmd: None, argv, env: vec![], cwd: None, maxprocs: 2, info: vec![] };
-    let spawn = |info: Info| tool.primary().spawn(&[info], &[app.clone()]).wait();
+    let spawn = |info: Info| tool.primary().spawn(&[info], std::slice::from_ref(&app)).wait();
     let full = |node: u32| format!("{machine}-n{node}");
     for (hosts, places) in [
         (full(0).as_str(), ["n0", "n0"]),
@@ -271,7 +271,8 @@ fn a_job_is_started_on_the_hosts_that_its_request_names() {
         (machine, ["n0", "n1"]),
         ("localhost", ["n0", "n1"]),
     ] {
-        std::fs::write(&file, hosts.replace(',', "\n")).unwrap();
+        let line = |host: &str| format!("{} slots=1\n", host.split(':').next().unwrap());
+        std::fs::write(&file, hosts.split(',').map(line).collect::<String>()).unwrap();
         for info in [Info::new(keys::HOST, hosts), Info::new(keys::HOSTFILE, file.to_str().unwrap())] {
             spawn(info).unwrap_or_else(|error| panic!("{hosts}: {error:?}"));
             let mut found = [job.line(), job.line()];

@@ -269,18 +269,21 @@ fn a_key_of_another_node_is_waited_for_as_long_as_the_asker_says() {
     }
 }
 
-/// Has threads read what is much for other nodes, and who has asked be answered.
+/// Has threads read what is much for other nodes, who has asked be answered, and the host let go of it.
 fn settle(test: &mut TestCtx, gets: &mut Gets, jobs: &mut Jobs) {
     while let Some(Slice::Departure(number)) = test.cx.slices.pop_front() {
         gets.direct_modex.slice(&mut test.cx, jobs, number);
-        test.run_offloaded();
-        while let Some(ticket) = test.ticket() {
-            if let Ticket::Departed(number) = ticket {
-                gets.direct_modex.departed(&mut test.cx, jobs, number);
-            }
-        }
     }
+    test.run_offloaded();
     test.call_back();
+    while let Some(ticket) = test.ticket() {
+        match ticket {
+            Ticket::Departed(number) => gets.direct_modex.departed(&mut test.cx, jobs, number),
+            Ticket::BlobGone(nspace) => gets.direct_modex.blob_gone(&mut test.cx, jobs, &nspace),
+            other => panic!("{other:?}"),
+        }
+        test.call_back();
+    }
 }
 
 #[test]

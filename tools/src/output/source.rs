@@ -92,8 +92,8 @@ impl Source {
         }
     }
 
-    /// Shows what was read, nothing at the end, to the tools that pull it, and writes it into its file. Returns whether it
-    /// is for our own output as well. A file that takes no more is given up, and `lost` is told of it.
+    /// Shows what was read, nothing at the end, to the tools that pull it, and writes it into its file. Returns whether
+    /// it is for our own output as well. A file that takes no more is given up, and `lost` is told of it.
     pub(super) fn hand_over(&mut self, bytes: &[u8], lost: &mut impl FnMut(String)) -> bool {
         if let Some((name, file)) = &mut self.file
             && let Err(error) = file.write_all(bytes)

@@ -1,5 +1,5 @@
-//! Turns of those that come up: whoever has it sees every other one of its user that is up, and is up itself when it lets
-//! go, so that no two have one name.
+//! Turns of those that come up: whoever has it sees every other one of its user that is up, and is up itself when it
+//! lets go, so that no two have one name.
 //!
 //! It is a lock on a file beside the session directories. Whoever lets go removes the file; one that was killed leaves
 //! it to the next.

@@ -207,7 +207,8 @@ fn tools_of_a_node_that_goes_down_are_gone() {
     kill(node, Signal::SIGKILL).unwrap();
     assert_eq!(gone.recv_timeout(PATIENCE).unwrap(), Some(both[1].clone()));
     let _ = goes.finalize(&[]);
-    stays.finalize(&[]).unwrap();
+    // The other rank hears of it as well, and the run may be over before the goodbye.
+    let _ = stays.finalize(&[]);
     assert_eq!(job.finish().code, Some(0));
 }
 

@@ -52,14 +52,8 @@ impl<T: Send + 'static> Call<T, Error> for Asked<T> {
     fn block(&mut self) -> Result<Option<T>, Error> {
         let Asked { inner, name, request, take } = self;
         inner.may_wait(name)?;
-        let (request, take) = (request.as_ref().map_err(|status| *status)?, *take);
-        inner
-            .block(|callback| {
-                let callback = inner.link.bound(end_of(limit_in(request.attributes())), given_up, callback);
-                inner.look_up(name, request, Box::new(move |answer| callback(taken(answer, take))));
-                Ok(())
-            })
-            .map(Some)
+        let request = request.as_ref().map_err(|status| *status)?;
+        taken(inner.ask_blocking(name, request), *take).map(Some)
     }
 
     fn send(self: Box<Self>, callback: Callback<T, Error>) -> Result<(), Error> {
@@ -126,6 +120,15 @@ impl Inner {
             return Err(Error::WouldBlock { call });
         }
         Ok(())
+    }
+
+    /// Sends a request to the server, and blocks until it is answered or its time is over.
+    fn ask_blocking(self: &Arc<Self>, call: &'static str, request: &Request) -> Result<Answer, Error> {
+        self.block(|callback| {
+            let callback = self.link.bound(end_of(limit_in(request.attributes())), given_up, callback);
+            self.look_up(call, request, callback);
+            Ok(())
+        })
     }
 
     /// Sends a request to the server, whose reply `take` reads.

@@ -2,6 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::collect_small::collect_small;
 use crate::data::{Info, Nspace, Proc, Query, Text, Value, keys};
 use crate::message::{Forward, Request, namespaces_named};
 
@@ -30,7 +31,7 @@ impl Inner {
             // Where nobody knows any of the names, they are those of jobs.
             let found = answer.map(|(_, infos)| infos).unwrap_or_default();
             let named = names.into_iter().zip(found);
-            let members = named.filter_map(|(name, info)| Some((name, info.value.as_procs()?))).collect();
+            let members = collect_small(named.filter_map(|(name, info)| Some((name, info.value.as_procs()?))));
             let _ = then(inner.own.groups.translate(&info, &members));
         })
     }
@@ -40,7 +41,7 @@ impl Inner {
     fn unknown_names(&self, info: &[Info]) -> BTreeSet<Nspace> {
         let is_job = |name: &Nspace| *name == self.proc.nspace || self.jobs.of(name.as_bytes()).is_some();
         let is_known = |name: &Nspace| name.is_empty() || is_job(name) || self.own.groups.has(name);
-        namespaces_named(info).filter(|name| !is_known(name)).collect()
+        collect_small(namespaces_named(info).filter(|name| !is_known(name)))
     }
 }
 

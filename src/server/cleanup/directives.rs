@@ -62,9 +62,16 @@ impl Cleanup {
         let before = self.items.len() + ignored(self);
         let new: Vec<Item> = more.items.iter().filter(|item| self.find(&item.path).is_err()).cloned().collect();
         new.iter().map(|item| item.path.as_path()).for_each(added);
+        let room = self.items.len() + new.len();
+        let mut new = new.into_iter().peekable();
+        // Both are in order.
+        for item in std::mem::replace(&mut self.items, Vec::with_capacity(room)) {
+            while let Some(before) = new.next_if(|new| new.path < item.path) {
+                self.items.push(before);
+            }
+            self.items.push(item);
+        }
         self.items.extend(new);
-        // Two sorted runs, which this merges.
-        self.items.sort_by(|a, b| a.path.cmp(&b.path));
         self.ignored.paths.extend(more.ignored.paths.iter().cloned());
         self.ignored.names.extend(more.ignored.names.iter().cloned());
         Ok(self.items.len() + ignored(self) > before)

@@ -6,6 +6,7 @@ use super::arrived::Arrived;
 use super::exchange::{self, Sent};
 use super::signature::{LocalCount, Operation, Signature};
 use crate::account::Charge;
+use crate::collect_small::collect_small;
 use crate::data::{Info, Key, Nspace, Proc, Status, Value, keys};
 use crate::message::door::PeerId;
 use crate::server::ctx::Ctx;
@@ -185,7 +186,7 @@ impl Tracker {
         if info.iter().zip(&self.info).all(|(new, known)| new.key == known.key) && info.len() <= self.info.len() {
             return Vec::new();
         }
-        let known: BTreeSet<&Key> = self.info.iter().map(|info| &info.key).collect();
+        let known: BTreeSet<&Key> = collect_small(self.info.iter().map(|info| &info.key));
         info.iter().filter(|info| !known.contains(&info.key)).cloned().collect()
     }
 

@@ -90,7 +90,11 @@ impl DirectModex {
         let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::DirectModex(self.last)));
         let parked = awaited_key(info).filter(|key| self.may_park(jobs, &proc, key));
         match &parked {
-            Some(key) => self.parked.entry(proc.clone()).or_default().entry(key.clone()).or_default().insert(self.last),
+            Some(key) => {
+                // A commit names the keys of awaited processes alone.
+                cx.awaited.add(&proc);
+                self.parked.entry(proc.clone()).or_default().entry(key.clone()).or_default().insert(self.last)
+            }
             None => self.by_proc.entry(proc.clone()).or_default().insert(self.last),
         };
         self.waiting.insert(self.last, Wait { proc: proc.clone(), parked, done, deadline });
@@ -105,26 +109,27 @@ impl DirectModex {
     }
 
     /// A process has posted these keys: who waits for one of them is answered with the next look.
-    pub fn posted(&mut self, proc: &Proc, keys: &[Key]) {
+    pub fn posted(&mut self, cx: &mut Ctx, proc: &Proc, keys: &[Key]) {
         let Some(by_key) = self.parked.get_mut(proc) else { return };
         let numbers: Vec<u64> = keys.iter().filter_map(|key| by_key.remove(key)).flatten().collect();
         if by_key.is_empty() {
             self.parked.remove(proc);
         }
-        self.unpark(proc, numbers);
+        self.unpark(cx, proc, numbers);
     }
 
     /// Requests about a process wait for no key any more.
-    fn unpark_all(&mut self, proc: &Proc) {
+    fn unpark_all(&mut self, cx: &mut Ctx, proc: &Proc) {
         let by_key = self.parked.remove(proc).unwrap_or_default();
-        self.unpark(proc, by_key.into_values().flatten().collect());
+        self.unpark(cx, proc, by_key.into_values().flatten().collect());
     }
 
-    fn unpark(&mut self, proc: &Proc, numbers: Vec<u64>) {
+    fn unpark(&mut self, cx: &mut Ctx, proc: &Proc, numbers: Vec<u64>) {
         if !numbers.is_empty() {
             self.by_proc.entry(proc.clone()).or_default().extend(&numbers);
         }
         for number in numbers {
+            cx.awaited.remove(proc);
             if let Some(wait) = self.waiting.get_mut(&number) {
                 wait.parked = None;
             }
@@ -262,15 +267,16 @@ impl DirectModex {
     }
 
     fn end_one(&mut self, cx: &mut Ctx, number: u64, answer: Result<Blob, Status>) {
-        let Some(wait) = self.take(number) else { return };
+        let Some(wait) = self.take(cx, number) else { return };
         cx.timers.cancel(wait.deadline);
         cx.finish(wait.done, answer);
     }
 
-    fn take(&mut self, number: u64) -> Option<Wait> {
+    fn take(&mut self, cx: &mut Ctx, number: u64) -> Option<Wait> {
         let wait = self.waiting.remove(&number)?;
         match &wait.parked {
             Some(key) => {
+                cx.awaited.remove(&wait.proc);
                 let by_key = self.parked.get_mut(&wait.proc)?;
                 super::forget(by_key, key, number);
                 if by_key.is_empty() {
@@ -304,14 +310,14 @@ impl DirectModex {
 
     /// The process posts nothing any more.
     pub fn process_gone(&mut self, cx: &mut Ctx, proc: &Proc) {
-        self.unpark_all(proc);
+        self.unpark_all(cx, proc);
         self.end(cx, &Err(Status::ERR_NOT_FOUND), proc);
     }
 
     /// Gives all requests for processes of a namespace an answer.
     pub fn end_job(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>, nspace: &Nspace) {
         let parked: Vec<_> = procs_of(&self.parked, nspace).map(|(proc, _)| proc.clone()).collect();
-        parked.iter().for_each(|proc| self.unpark_all(proc));
+        parked.iter().for_each(|proc| self.unpark_all(cx, proc));
         self.procs_of(nspace).iter().for_each(|proc| self.end(cx, answer, proc));
     }
 
@@ -328,7 +334,7 @@ impl DirectModex {
     /// Gives every request an answer.
     pub fn end_everything(&mut self, cx: &mut Ctx, answer: &Result<Vec<u8>, Status>) {
         while let Some(proc) = self.parked.keys().next().cloned() {
-            self.unpark_all(&proc);
+            self.unpark_all(cx, &proc);
         }
         while let Some(proc) = self.by_proc.keys().next().cloned() {
             self.end(cx, answer, &proc);
@@ -337,7 +343,7 @@ impl DirectModex {
 
     /// The time limit of a request has run out.
     pub fn expired(&mut self, cx: &mut Ctx, number: u64) {
-        if let Some(wait) = self.take(number) {
+        if let Some(wait) = self.take(cx, number) {
             trace!("another node has waited in vain for {} to post", wait.proc);
             cx.finish(wait.done, Err(Status::ERR_TIMEOUT));
         }

@@ -248,7 +248,7 @@ impl Gets {
             }
         }
         self.sweep(cx, jobs);
-        self.direct_modex.posted(proc, keys);
+        self.direct_modex.posted(cx, proc, keys);
         self.direct_modex.look(cx, jobs, proc);
     }
 

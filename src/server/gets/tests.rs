@@ -300,7 +300,7 @@ fn another_node_that_names_a_key_and_a_time_waits_for_that_key() {
     let post = |test: &mut TestCtx, gets: &mut Gets, jobs: &mut Jobs, name: &str| {
         let entry = Posted { scope: Scope::REMOTE, key: key(name), value: Value::from(1u32) };
         jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
-        gets.posted(&mut test.cx, jobs, &proc("job", 1), &[key(name)]);
+        posted(test, jobs, gets);
         settle(test, gets, jobs);
     };
     post(&mut test, &mut gets, &mut jobs, "first");
@@ -328,6 +328,7 @@ fn another_node_that_names_a_key_and_a_time_waits_for_that_key() {
     test.call_back();
     assert_eq!(answers.try_recv(), Ok(("gone", Err(Status::ERR_NOT_FOUND))));
     assert_eq!(gets.open(), 0);
+    assert!(!test.cx.awaited.has(&proc("job", 1)));
 }
 
 #[test]

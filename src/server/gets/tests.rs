@@ -300,7 +300,11 @@ fn another_node_that_names_a_key_and_a_time_waits_for_that_key() {
     let post = |test: &mut TestCtx, gets: &mut Gets, jobs: &mut Jobs, name: &str| {
         let entry = Posted { scope: Scope::REMOTE, key: key(name), value: Value::from(1u32) };
         jobs.commit(&mut test.cx, proc("job", 1), vec![entry]).unwrap();
-        posted(test, jobs, gets);
+        for effect in test.effects() {
+            if let Effect::Posted { proc, keys } = effect {
+                gets.posted(&mut test.cx, jobs, &proc, &keys);
+            }
+        }
         settle(test, gets, jobs);
     };
     post(&mut test, &mut gets, &mut jobs, "first");

@@ -8,16 +8,7 @@ use instanton::client::{Chain, Client, Error, Notice};
 use instanton::data::{DataRange, Info, Status, Value, keys};
 use instanton::internal::control::frame::{self, Kind};
 use instanton::internal::message::{Forward, Push, Reply, Request};
-use scripted::{PATIENCE, Peer, Scripted, proc};
-
-/// A client without shared memory, and the server's end of its connection.
-fn connected() -> (Client, Peer) {
-    let server = Scripted::listen();
-    let address = server.address.clone();
-    let client = thread::spawn(move || Client::connect(&address, &[]).unwrap());
-    let peer = server.welcome();
-    (client.join().unwrap(), peer)
-}
+use scripted::{PATIENCE, Peer, connected, finalize, proc};
 
 /// How often the control threads of this process have gone to sleep.
 fn sleeps() -> u64 {
@@ -81,9 +72,7 @@ fn no_answer_to_a_caller_wakes_the_control_thread() {
     }
     let woken = sleeps() - before;
     assert!(woken < u64::from(CALLS) / 10, "it went to sleep {woken} times in {} calls", 2 * CALLS);
-    client.finalize(&[]).unwrap();
-    drop(client);
-    assert_eq!(server.join().unwrap(), [Request::Finalize]);
+    finalize(client, server);
 }
 
 #[test]
@@ -126,10 +115,7 @@ fn what_is_not_for_callers_comes_to_the_control_thread_while_they_read() {
         peer.send(rest, &[]);
         assert_eq!(told.recv_timeout(PATIENCE).unwrap(), -7003);
     });
-    let server = thread::spawn(move || peer.agree());
-    client.finalize(&[]).unwrap();
-    drop(client);
-    assert_eq!(server.join().unwrap(), [Request::Finalize]);
+    finalize(client, thread::spawn(move || peer.agree()));
 }
 
 /// Eight threads block at once, and are answered in whatever order, in pieces, between events.
@@ -171,9 +157,7 @@ fn every_caller_has_its_own_answer() {
             });
         }
     });
-    client.finalize(&[]).unwrap();
-    drop(client);
-    assert_eq!(server.join().unwrap(), [Request::Finalize]);
+    finalize(client, server);
 }
 
 #[test]
@@ -189,10 +173,7 @@ fn a_caller_that_reads_keeps_its_time_limit_and_the_next_one_reads() {
         answer(&mut peer, second, 5);
         assert_eq!(next.join().unwrap().unwrap(), Value::Uint32(5));
     });
-    let server = thread::spawn(move || peer.agree());
-    client.finalize(&[]).unwrap();
-    drop(client);
-    assert_eq!(server.join().unwrap(), [Request::Finalize]);
+    finalize(client, thread::spawn(move || peer.agree()));
 }
 
 #[test]

@@ -11,16 +11,7 @@ use instanton::data::{DataRange, Info, Key, Nspace, Posted, Proc, Rank, Scope, S
 use instanton::internal::control::frame::{self, HEADER, Kind};
 use instanton::internal::control::handshake::Welcome;
 use instanton::internal::message::{DescriptorKind, Push, Reply, Request};
-use scripted::{PATIENCE, Peer, Scripted, client_of, job, job_info, nspace, proc};
-
-/// A client without shared memory, and the server's end of its connection.
-fn connected() -> (Client, Peer) {
-    let server = Scripted::listen();
-    let address = server.address.clone();
-    let client = thread::spawn(move || Client::connect(&address, &[]).unwrap());
-    let peer = server.welcome();
-    (client.join().unwrap(), peer)
-}
+use scripted::{PATIENCE, Scripted, client_of, connected, job, job_info, nspace, proc};
 
 fn key(name: &str) -> Key {
     Key::new(name).unwrap()

@@ -14,16 +14,7 @@ use instanton::data::{
 };
 use instanton::internal::message::{Reply, Request};
 use instanton::store::JobWriter;
-use scripted::{PATIENCE, Peer, Scripted, client_of, job, nspace, proc};
-
-/// A client without shared memory, and the server's end of its connection.
-fn connected() -> (Client, Peer) {
-    let server = Scripted::listen();
-    let address = server.address.clone();
-    let client = thread::spawn(move || Client::connect(&address, &[]).unwrap());
-    let peer = server.welcome();
-    (client.join().unwrap(), peer)
-}
+use scripted::{PATIENCE, Peer, client_of, connected, job, nspace, proc};
 
 /// The shortest limit that there is.
 fn limit() -> Vec<Info> {

@@ -5,8 +5,9 @@
 //! It cannot do so before the caller has let the lock go, at the end of its call: no callback overtakes the call that
 //! asked for it. A result that is ready without asking the server is handed to the thread as a *task*, for the same
 //! reason. A caller who meets all of its job waits beside that table: see `fence.rs`. The thread also sends what the
-//! socket has not taken (`outbox.rs`), and ends calls whose time limit has passed (`clock.rs`). Where an event handler
-//! holds it for a while, and another thread blocks for an answer, one more thread reads (`receiver.rs`).
+//! socket has not taken (`outbox.rs`), and ends calls whose time limit has passed (`clock.rs`). A thread that blocks for
+//! an answer reads it itself (`caller.rs`). Where an event handler holds the control thread for a while, and another
+//! thread blocks in a fence, one more thread reads (`receiver.rs`).
 //!
 //! When the server dies, or breaks the protocol, the stream ends: every waiter is called with an error, and every later
 //! request fails. The thread stays for tasks until the client is finalized. When this process dies, its socket closes.

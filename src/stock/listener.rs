@@ -36,7 +36,6 @@ use crate::transport::entrance::Entrance;
 use crate::transport::input::{CHUNK, Fill};
 use crate::transport::lobby::Lobby;
 use crate::transport::output::Kept;
-use crate::transport::shares::Owner;
 use crate::transport::turns::{TURN, Turns};
 use crate::transport::worker::{ASKER, SHORT, WORKER, Worker};
 use crate::wire::{Form, WireError};
@@ -434,45 +433,6 @@ impl StockListener {
 
     fn forget_settled(&mut self) {
         self.lobby.forget_settled(|id| is_settled(&self.connections, id));
-    }
-
-    fn push_unasked(&mut self, id: u64, push: Push, callers: &mut dyn Callers) -> Result<(), Breach> {
-        let Some(Stage::In(conversation)) = self.connections.get(&id).map(|connection| &connection.stage) else {
-            return Ok(());
-        };
-        let cause = self.cause(&push);
-        let (Step::Send(tag, body), then) = conversation.pushed(push)? else { return Ok(()) };
-        let then = then.and_then(|step| if let Step::Ask(_, request) = step { Some(request) } else { None });
-        self.push(id, tag, &body, With { then, cause }, callers)
-    }
-
-    /// Sends what several peers are told; it is packed once for those of one form.
-    fn push_to_many(&mut self, id: u64, push: &Arc<Push>, callers: &mut dyn Callers) -> Result<(), Breach> {
-        let Some(Stage::In(conversation)) = self.connections.get(&id).map(|connection| &connection.stage) else {
-            return Ok(());
-        };
-        let form = conversation.form();
-        // A push that a weak reference is left of keeps its place: no other one has it.
-        let known = self.shared.take().filter(|(of, in_form, ..)| of.as_ptr() == Arc::as_ptr(push) && *in_form == form);
-        let (of, _, tag, body) = match known {
-            Some(known) => known,
-            None => match conversation.pushed(Push::clone(push))? {
-                (Step::Send(tag, body), None) => (Arc::downgrade(push), form, tag, body),
-                _ => return self.push_unasked(id, Push::clone(push), callers),
-            },
-        };
-        let with = With { then: None, cause: self.cause(push) };
-        let sent = self.push(id, tag, &body, with, callers);
-        self.shared = Some((of, form, tag, body));
-        sent
-    }
-
-    /// The owner of the process that has raised an event.
-    fn cause(&self, push: &Push) -> Option<Owner> {
-        match push {
-            Push::Event { source, .. } => self.turns.shares.owner(source),
-            _ => None,
-        }
     }
 
     fn message(&mut self, id: u64, message: Outgoing, callers: &mut dyn Callers) -> Result<(), Breach> {

@@ -4,9 +4,10 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use instanton::client::Address;
+use instanton::client::{Address, Client};
 use instanton::data::{Info, Nspace, Proc, Rank, Status, keys};
 use instanton::internal::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
 use instanton::internal::control::handshake::{Hello, Welcome};
@@ -172,15 +173,31 @@ pub fn job_info(tmpdir: &str) -> JobInfo {
     JobInfo::from_infos(&nspace(), 4, &infos, "alpha").unwrap()
 }
 
-/// A client of `job`, and the server's end of its connection.
-pub fn client_of(job: &JobWriter) -> (instanton::client::Client, Peer) {
+/// A client without shared memory, and the server's end of its connection.
+pub fn connected() -> (Client, Peer) {
     let server = Scripted::listen();
-    std::thread::scope(|scope| {
+    let address = server.address.clone();
+    let client = thread::spawn(move || Client::connect(&address, &[]).unwrap());
+    let peer = server.welcome();
+    (client.join().unwrap(), peer)
+}
+
+/// Finalizes a client, of which its server hears nothing else from when it [agrees](Peer::agree) to everything.
+pub fn finalize(client: Client, agrees: JoinHandle<Vec<Request>>) {
+    client.finalize(&[]).unwrap();
+    drop(client);
+    assert_eq!(agrees.join().unwrap(), [Request::Finalize]);
+}
+
+/// A client of `job`, and the server's end of its connection.
+pub fn client_of(job: &JobWriter) -> (Client, Peer) {
+    let server = Scripted::listen();
+    thread::scope(|scope| {
         let segments = job.segments(&Have::default());
         let parts: Vec<DescriptorKind> = segments.iter().map(|(id, _)| part(*id)).collect();
         let server = &server;
         let address = &server.address;
-        let client = scope.spawn(move || instanton::client::Client::connect(address, &[]).unwrap());
+        let client = scope.spawn(move || Client::connect(address, &[]).unwrap());
         let descriptors: Vec<_> = segments.iter().map(|(_, descriptor)| descriptor.as_fd()).collect();
         let peer = server.welcome_with(&parts, &descriptors);
         (client.join().unwrap(), peer)

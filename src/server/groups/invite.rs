@@ -14,10 +14,10 @@ use super::construct::call_election;
 use super::election::Election;
 use super::floor::Floor;
 use super::guests::{Guests, ToLeader};
+use super::invitation::{Invitation, Lead, State};
 use super::make;
 use super::message::{Answer, Handover, Membership, Message, context_in, range_of};
 use super::registry::Group;
-use super::vote::Subject;
 use crate::account::{Charge, Kind};
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::GROUP_CONSTRUCT;
@@ -27,78 +27,11 @@ use crate::server::ctx::audience::Audience;
 use crate::server::ctx::event::Event;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::Ticket;
-use crate::server::ctx::timers::{Deadline, TimerId};
+use crate::server::ctx::timers::Deadline;
 use crate::trace;
 
 /// Bytes that a guest counts for, who is kept in several places and looked at when the invitation ends.
 const OF_GUEST: usize = 1024;
-
-/// State of a process that was invited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Asked,
-    Accepted,
-    Out,
-}
-
-/// The way in which a leader goes about its invitation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lead {
-    /// It waits for the answer to its request.
-    Waits(Caller),
-    /// It has followed a leader that has died, and has asked for nothing.
-    Follows,
-    /// It counts the answers itself, and says when the group is complete.
-    Announces,
-}
-
-/// An invitation that its leader's server keeps open.
-#[derive(Debug)]
-struct Invitation {
-    number: u64,
-    leader: Proc,
-    lead: Lead,
-    /// Everybody who was to be in the group, in its order, the leader included.
-    places: Vec<Proc>,
-    states: BTreeMap<Proc, State>,
-    /// Number of those that have not answered.
-    asked: usize,
-    /// Number of processes that were invited instead of others.
-    substitutes: usize,
-    info: Vec<Info>,
-    /// The election of a leader, while one is under way.
-    electing: Option<Election>,
-    /// Answers that have come meanwhile: the new leader decides about them.
-    unread: Vec<(Answer, Proc)>,
-    /// True if all have answered, and the host is asked for a context id.
-    complete: bool,
-    limit: Option<TimerId>,
-    /// Charge for its guests to the process that has invited them.
-    _charge: Option<Charge>,
-}
-
-impl Invitation {
-    /// The processes that are not out of it, the leader left aside.
-    fn invited(&self) -> Vec<Proc> {
-        let is_in = |proc: &&Proc| **proc != self.leader && self.states.get(proc) != Some(&State::Out);
-        self.places.iter().filter(is_in).cloned().collect()
-    }
-
-    fn subject(&self) -> Subject {
-        Subject::Invitation(self.number)
-    }
-
-    fn set_state(&mut self, proc: &Proc, state: State) {
-        let before = self.states.insert(proc.clone(), state);
-        self.asked += usize::from(state == State::Asked);
-        self.asked -= usize::from(before == Some(State::Asked));
-    }
-
-    fn is_settled(&self, decided: bool) -> bool {
-        let is_counted_here = self.lead != Lead::Announces;
-        is_counted_here && self.asked == 0 && decided && self.electing.is_none() && !self.complete
-    }
-}
 
 /// Consequence of an answer that the leader's server has noted.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,7 +12,7 @@
 //! nodes see no difference. A guest that dies is told to such a leader as a process that has ended
 //! (`PROC_TERMINATED`), which its library waits for. When the leader dies, a process may follow that leads by requests.
 use super::floor::Floor;
-use super::invite::Lead;
+use super::invitation::Lead;
 use super::{Below, Groups, leave, message};
 use crate::data::{Info, InfoList, Proc, Status, keys};
 use crate::message::GroupCall;

@@ -1,9 +1,11 @@
 //! Sending: messages on their way to stock peers, at once or in turns as at the native door.
 use std::io;
+use std::sync::Arc;
 
 use mio::Token;
 
 use super::{Done, Made, StockListener};
+use crate::message::Push;
 use crate::message::door::{Callers, Left, Making};
 use crate::stock::connection::{Breach, Stage, With, message};
 use crate::stock::conversation::{Next, Step};
@@ -11,8 +13,49 @@ use crate::stock::frame::FIRST_DYNAMIC;
 use crate::sys::later;
 use crate::sys::stopwatch::Stopwatch;
 use crate::transport::output::{Full, watch_for_room};
+use crate::transport::shares::Owner;
 
 impl StockListener {
+    /// Sends what the server says unasked.
+    pub(super) fn push_unasked(&mut self, id: u64, push: Push, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(Stage::In(conversation)) = self.connections.get(&id).map(|connection| &connection.stage) else {
+            return Ok(());
+        };
+        let cause = self.cause(&push);
+        let (Step::Send(tag, body), then) = conversation.pushed(push)? else { return Ok(()) };
+        let then = then.and_then(|step| if let Step::Ask(_, request) = step { Some(request) } else { None });
+        self.push(id, tag, &body, With { then, cause }, callers)
+    }
+
+    /// Sends what several peers are told; it is packed once for those of one form.
+    pub(super) fn push_to_many(&mut self, id: u64, push: &Arc<Push>, callers: &mut dyn Callers) -> Result<(), Breach> {
+        let Some(Stage::In(conversation)) = self.connections.get(&id).map(|connection| &connection.stage) else {
+            return Ok(());
+        };
+        let form = conversation.form();
+        // A push that a weak reference is left of keeps its place: no other one has it.
+        let known = self.shared.take().filter(|(of, in_form, ..)| of.as_ptr() == Arc::as_ptr(push) && *in_form == form);
+        let (of, _, tag, body) = match known {
+            Some(known) => known,
+            None => match conversation.pushed(Push::clone(push))? {
+                (Step::Send(tag, body), None) => (Arc::downgrade(push), form, tag, body),
+                _ => return self.push_unasked(id, Push::clone(push), callers),
+            },
+        };
+        let with = With { then: None, cause: self.cause(push) };
+        let sent = self.push(id, tag, &body, with, callers);
+        self.shared = Some((of, form, tag, body));
+        sent
+    }
+
+    /// The owner of the process that has raised an event.
+    fn cause(&self, push: &Push) -> Option<Owner> {
+        match push {
+            Push::Event { source, .. } => self.turns.shares.owner(source),
+            _ => None,
+        }
+    }
+
     /// Queues a message, and sends it now or in turns.
     pub(super) fn push(
         &mut self,

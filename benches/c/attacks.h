@@ -1,4 +1,4 @@
-/* What the parts of the attacks have in common: attacks.c, attacks_mixed.c, attacks_odd.c, attacks_raw.c. */
+/* What the parts of the attacks (attacks*.c) have in common. */
 #ifndef ATTACKS_H
 #define ATTACKS_H
 
@@ -14,6 +14,9 @@ extern pmix_proc_t me, pair[2], with_victim[2];
 extern char over[4096];
 /* Tools that ask at a time. */
 #define TOOLS 4
+/* Processes of an attacker with many, and of a crowd that is started. */
+#define CLONES 60
+#define CROWD 64
 /* Number of the request. */
 extern unsigned next;
 
@@ -29,8 +32,9 @@ pmix_status_t put(unsigned keys, size_t bytes);
 /* Starts a job of so many ranks of this program, with these words. */
 void spawn_self(char *word, char *path, int ranks);
 void spawn_more(char *word, int ranks);
-/* One request more is under way. */
+/* One request more is under way, and one less. */
 void begin_one(void);
+void end_one(void);
 
 /* Callbacks at the end of a request. */
 void done(pmix_status_t status, void *data);
@@ -44,9 +48,15 @@ void printed(size_t number, pmix_iof_channel_t channel, pmix_proc_t *source, pmi
              pmix_info_t info[], size_t ninfo);
 
 /* Make one request, where it is of a kind that they know; success where an answer comes to a callback. */
+bool data_request(const char *kind, pmix_status_t *status);
+bool asked_request(const char *kind, pmix_status_t *status);
 bool odd_request(const char *kind, pmix_status_t *status);
 bool mixed_request(const char *kind, pmix_status_t *status);
+bool multiplied_request(const char *kind, pmix_status_t *status);
+/* The same, for those that have no answer. */
 bool raw_request(const char *kind);
+bool pmi_request(const char *kind);
+bool silent_request(const char *kind);
 /* Floods as a tool, until the victims are done. */
 int tool_floods(const char *word);
 

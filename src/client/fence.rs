@@ -14,8 +14,9 @@
 //! before an older one. Every failure, and the end of every other fence, is a message.
 //!
 //! Groups of all of the job are made and ended at the same word ([`group`](super::group)), where every member waits
-//! there for that. A process has one meeting at the word at a time, so it is the one that has ended; and while a member
-//! waits there for a group, no fence that it takes part in by another thread changes the word.
+//! there for that. A process has one meeting at the word at a time, so it is the one that has ended; and while a thread
+//! of it may sleep there, be it that the answer to that is on its way as a message, no fence that it takes part in by
+//! another thread changes the word.
 //!
 //! The word is a hint to look at, and only as good as all who map it: a process of the job could move the others' sleep
 //! elsewhere, so they look again by themselves after a while.

@@ -183,6 +183,16 @@ pub enum Request {
 pub(crate) const FENCE: &str = "a fence";
 
 impl Request {
+    /// The value of its job's word that the caller saw before it sleeps there until that changes, if it does.
+    #[cfg(feature = "server")]
+    pub(crate) fn seen(&self) -> Option<u32> {
+        match self {
+            Request::Meet { seen, .. } => Some(*seen),
+            Request::Group { seen, .. } => *seen,
+            _ => None,
+        }
+    }
+
     /// Returns the name of its kind, for the trace.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -64,14 +64,15 @@ fn release(cx: &mut Ctx, jobs: &mut Jobs, tracker: &mut Tracker) {
     let (Some(job), Some(store)) = (jobs.get(nspace), jobs.store(nspace)) else { return };
     // A process that waits there has nothing else under way there, and no fence that it asked for before. So whatever
     // fence of all ends first is the one it waits for: unless its process has come anew since, by another connection,
-    // or waits there for a group. A group that all wait for there is the one that each waits for. One with bad news
-    // must hear those first.
+    // or another thread of it has asked for this fence. A group that all wait for there is the one that each waits for.
+    // One with bad news must hear those first.
     let releases = store.releases();
     let is_there = |rank: Rank, waiter: &Waiter| {
         let peer = waiter.caller.peer;
         let may_wake = cx.peers.get(&peer).is_some_and(|entry| {
-            let is_elsewhere = waiter.seen.is_none() && entry.requests.is_at_word();
-            !entry.has_bad_news && !is_elsewhere
+            // Another thread of it would take this release for the end of what it waits for there.
+            let misleads = waiter.seen.is_none() && entry.requests.may_sleep_at_word(releases);
+            !entry.has_bad_news && !misleads
         });
         let waits = fences || waiter.seen == Some(releases);
         may_wake && waits && job.clients.get(&rank).is_some_and(|client| client.peer == Some(peer))

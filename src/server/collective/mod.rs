@@ -212,9 +212,6 @@ impl Collectives {
         tracker.charges.extend(charge);
         tracker.changed = true;
         tracker.excused.remove(proc);
-        if let Some(entry) = cx.peers.get_mut(&caller.peer).filter(|_| waiter.seen.is_some() && !fences) {
-            entry.requests.wait_at_word(caller.number);
-        }
         tracker.arrived.insert(proc, Some(waiter).filter(|_| failed.is_none()));
         tracker.collect |= info.is_set(keys::COLLECT_DATA);
         // The collective ends for all with the first of their limits.
@@ -260,6 +257,7 @@ impl Collectives {
             return false;
         }
         entry.requests.open_briefly();
+        waiter.seen.into_iter().for_each(|seen| entry.requests.wait_at_word(seen));
         tracker.collect |= collect;
         if tracker.is_complete() {
             let signature = signature.clone();

@@ -44,14 +44,14 @@ pub struct OpenRequests {
     taken: u64,
     /// Requests by number, which the peer chooses: all but the short ones of a fence.
     charged: BTreeMap<u64, Open>,
-    /// The request about a group that waits at the job's word.
-    at_word: Option<u64>,
+    /// Count of releases that the peer saw when it last began to wait at its job's word.
+    seen_at_word: Option<u32>,
 }
 
 impl OpenRequests {
     /// No request, and an account for those to come.
     pub fn of(account: Account) -> Self {
-        OpenRequests { account, open: 0, taken: 0, charged: BTreeMap::new(), at_word: None }
+        OpenRequests { account, open: 0, taken: 0, charged: BTreeMap::new(), seen_at_word: None }
     }
 
     /// The account of the peer's process.
@@ -113,20 +113,21 @@ impl OpenRequests {
         self.open < MAX_OPEN && self.charged.is_empty()
     }
 
-    /// Notes that a request about a group waits at the job's word, until it is answered.
-    pub fn wait_at_word(&mut self, number: u64) {
-        self.at_word = Some(number);
+    /// Notes that the peer waits at its job's word, which has told it of so many releases. It waits for one thing there
+    /// at a time.
+    pub fn wait_at_word(&mut self, seen: u32) {
+        self.seen_at_word = Some(seen);
     }
 
-    /// Returns whether a request about a group waits at the job's word.
-    pub fn is_at_word(&self) -> bool {
-        self.at_word.is_some()
+    /// Returns whether the peer may sleep at its job's word, after so many releases. One that was answered by a message
+    /// may not have read that yet.
+    pub fn may_sleep_at_word(&self, releases: u32) -> bool {
+        self.seen_at_word == Some(releases)
     }
 
     /// Gives back the charge of a request that was answered.
     pub fn close(&mut self, number: u64) {
         self.open -= 1;
-        self.at_word.take_if(|one| *one == number);
         if !self.charged.is_empty() {
             self.charged.remove(&number);
         }

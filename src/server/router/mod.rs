@@ -284,6 +284,9 @@ impl Router {
         }
         let role = entry.role;
         let waits_at_words = entry.capabilities.waits_at_words;
+        if let Some(seen) = request.seen().filter(|_| waits_at_words) {
+            entry.requests.wait_at_word(seen);
+        }
         // A process that the rank forked speaks for no member.
         let own_words = if role == Role::Rank { groups::words_of(&entry.capabilities) } else { &[] };
         if !has_room {

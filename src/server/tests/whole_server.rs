@@ -362,6 +362,45 @@ fn who_waits_at_the_word_for_a_group_is_not_woken_by_a_fence_of_all() {
 }
 
 #[test]
+fn who_may_not_have_read_its_answer_is_not_woken_at_the_word() {
+    let context = Info::new(keys::GROUP_ASSIGN_CONTEXT_ID, true);
+    let unknown = Info::new("unknown", true).required();
+    // One that is made, and two that are refused.
+    for (ranks, info) in [(&[0][..], context), (&[0, 1], unknown), (&[1], Info::new("why", true))] {
+        let mut server = TestServer::new();
+        let [mut first, mut second] = server.both_come();
+        // A message answers this, whatever it says; the thread that waits may be asleep still.
+        let answered = first.asks(of_group(&server, Some(ranks), &[info], true));
+        server.turn();
+        assert_eq!(replies(&first).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [answered]);
+        let before = server.releases();
+        let by_thread = first.asks(fence());
+        let fenced = second.asks(Request::Meet { seen: before, info: Vec::new() });
+        server.turn();
+        assert_eq!(replies(&first), [(by_thread, done(Status::SUCCESS))]);
+        assert_eq!((replies(&second), server.releases()), (vec![(fenced, done(Status::SUCCESS))], before));
+        // It has woken up: it waits there anew.
+        first.meets_as(20, before, false);
+        second.meets_as(20, before, false);
+        server.turn();
+        assert_eq!(server.releases(), before + 1);
+    }
+}
+
+#[test]
+fn who_comes_alone_to_a_group_at_the_word_is_not_woken_by_a_fence_of_all() {
+    let mut server = TestServer::new();
+    let [mut first, mut second] = server.both_come();
+    let leaders = Info::new(keys::GROUP_BOOTSTRAP, Value::Size(2));
+    first.asks(of_group(&server, Some(&[0]), std::slice::from_ref(&leaders), true));
+    let before = server.releases();
+    first.asks(fence());
+    second.asks(Request::Meet { seen: before, info: Vec::new() });
+    server.turn();
+    assert_eq!(server.releases(), before);
+}
+
+#[test]
 fn the_death_of_a_process_ends_what_waits_for_it() {
     let mut server = TestServer::new();
     let [mut waits, dies] = server.both_come();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use super::signature::Operation;
 use super::tracker::{OnLoss, Step, Tracker};
 use super::{Collectives, complete};
-use crate::data::{Proc, Status};
+use crate::data::{Nspace, Proc, Status};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::slices::Slice;
 use crate::server::ctx::ticket::TrackerId;
@@ -35,6 +35,31 @@ impl Collectives {
         if let Some(loss) = self.losses.remove(&number) {
             self.lose_some(cx, jobs, loss);
         }
+    }
+
+    /// Members that a group has lost will not arrive at its collectives, though processes may have been started anew in
+    /// their place.
+    pub fn lose_members(&mut self, cx: &mut Ctx, jobs: &Jobs, group: &Nspace, lost: &[Proc]) {
+        if lost.is_empty() {
+            return;
+        }
+        let mut steps = Vec::new();
+        let goes_on = |tracker: &Tracker| tracker.failed.is_none() && !tracker.constructs(group);
+        let is_of_group = |tracker: &Tracker| tracker.group.as_ref() == Some(group) && goes_on(tracker);
+        self.change(cx, jobs, group, is_of_group, |cx, tracker| {
+            let here = lost.iter().filter(|proc| jobs.runs_here(proc));
+            let waits = |tracker: &Tracker, proc: &Proc| tracker.waits_for(proc) && !tracker.excused.contains(proc);
+            for proc in here {
+                if waits(tracker, proc) {
+                    lose_one(cx, jobs, tracker, proc, &mut steps);
+                }
+                if tracker.failed.is_some() && tracker.signature.contains(proc) {
+                    // Whoever has taken its place owes nothing to this one.
+                    tracker.arrived.insert(proc, None);
+                }
+            }
+        });
+        steps.into_iter().for_each(|step| self.step(cx, step));
     }
 
     fn lose_some(&mut self, cx: &mut Ctx, jobs: &Jobs, mut loss: Loss) {

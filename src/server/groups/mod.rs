@@ -67,7 +67,7 @@ use invite::Invitations;
 use message::Message;
 pub use message::{GroupNews, group_news, group_of, is_between_servers, member_failed};
 use poll::Polls;
-use registry::Registry;
+use registry::{Group, Registry};
 pub use said::words_of;
 use sharing::Sharing;
 use vote::{Subject, Votes};
@@ -139,7 +139,11 @@ impl Groups {
             GroupCall::Construct { procs, info } => {
                 self.constructs.construct(floor, waiter, &proc, id, (&procs, &info));
             }
-            GroupCall::Destruct { info } => self.constructs.destruct(floor, waiter, &proc, id, info),
+            GroupCall::Destruct { info } => {
+                self.constructs.destruct(floor, waiter, &proc, id, info);
+                let lost = floor.registry.get(id).map(Group::lost).unwrap_or_default();
+                floor.collectives.lose_members(floor.cx, floor.jobs, id, &lost);
+            }
             GroupCall::Leave { .. } => {
                 let result = leave(floor, &proc, id);
                 floor.cx.answer_status(caller, result);
@@ -213,6 +217,11 @@ impl Groups {
     /// A participant of a construct has died, and the others go on.
     pub fn excused(&mut self, below: Below<'_>, id: TrackerId, proc: &Proc) {
         self.constructs.excused(floor!(self, below), id, proc);
+    }
+
+    /// The members of a group that have died. Those who are started anew in their place are no members.
+    pub fn lost_of(&self, id: &Nspace) -> Vec<Proc> {
+        self.registry.get(id).map(Group::lost).unwrap_or_default()
     }
 
     /// Members are dead that a destruct waits for.

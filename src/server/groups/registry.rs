@@ -25,6 +25,8 @@ pub struct Group {
     present: BTreeSet<Proc>,
     /// Those of them that are dead, and that its destruct waits for no more.
     excused: BTreeSet<Proc>,
+    /// Those of them that have died. A process that is started anew in the place of one is no member.
+    lost: BTreeSet<Proc>,
     /// The jobs whose processes may map each other's memory, because they share this group.
     bound: BTreeSet<Nspace>,
     /// The context id that it was given, if it was.
@@ -43,7 +45,15 @@ impl Group {
     /// Makes a group of members of whom nobody has come here: an event names them. It grants nothing.
     fn announced(places: Vec<Proc>, context: Option<u64>, notify: bool) -> Self {
         let present = collect_small(places.iter().cloned());
-        Group { places, present, excused: BTreeSet::new(), bound: BTreeSet::new(), context, notify }
+        Group {
+            places,
+            present,
+            excused: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            bound: BTreeSet::new(),
+            context,
+            notify,
+        }
     }
 
     /// Makes a group of invited members, some of whom have come to this server by requests of their own.
@@ -63,6 +73,11 @@ impl Group {
         self.places.iter().filter(|proc| self.awaits(proc)).cloned().collect()
     }
 
+    /// The members that have died, and that no collective of the group waits for.
+    pub fn lost(&self) -> Vec<Proc> {
+        self.lost.iter().cloned().collect()
+    }
+
     /// Returns whether its destruct waits for a process.
     pub fn awaits(&self, proc: &Proc) -> bool {
         self.present.contains(proc) && !self.excused.contains(proc)
@@ -71,6 +86,11 @@ impl Group {
     /// Returns whether a process is in the group.
     pub fn has(&self, proc: &Proc) -> bool {
         self.present.contains(proc)
+    }
+
+    /// Returns whether a member of that name has died.
+    pub fn has_lost(&self, proc: &Proc) -> bool {
+        self.lost.contains(proc)
     }
 
     /// The namespaces of those that were to be in the group.
@@ -128,11 +148,12 @@ impl Registry {
     }
 
     /// Adds a group that has been made, if any of its members runs here. Returns those that have died meanwhile.
-    pub fn enroll(&mut self, jobs: &Jobs, id: Nspace, group: Group) -> Vec<Proc> {
+    pub fn enroll(&mut self, jobs: &Jobs, id: Nspace, mut group: Group) -> Vec<Proc> {
         if !group.places.iter().any(|proc| jobs.runs_here(proc)) {
             return Vec::new();
         }
-        let dead = group.places.iter().filter(|proc| jobs.is_gone(proc)).cloned().collect();
+        let dead: Vec<Proc> = group.places.iter().filter(|proc| jobs.is_gone(proc)).cloned().collect();
+        group.lost.extend(dead.iter().cloned());
         self.disband(&id);
         for nspace in group.jobs() {
             self.of_job.entry(nspace).or_default().insert(id.clone());
@@ -172,7 +193,8 @@ impl Registry {
     }
 
     fn forget_if_deserted(&mut self, jobs: &Jobs, id: &Nspace) {
-        let awaits = |group: &Group| group.present.iter().any(|proc| group.awaits(proc) && jobs.runs_here(proc));
+        let is_left = |group: &Group, proc: &Proc| group.awaits(proc) && !group.has_lost(proc) && jobs.runs_here(proc);
+        let awaits = |group: &Group| group.present.iter().any(|proc| is_left(group, proc));
         if !self.active.get(id).is_some_and(awaits) {
             self.disband(id);
         }
@@ -188,19 +210,21 @@ impl Registry {
     /// The other members of a group that wants to know of the death of one; none where it does not.
     pub fn to_notify(&self, id: &Nspace, proc: &Proc) -> Vec<Proc> {
         let concerned = self.get(id).filter(|group| group.notify && group.has(proc));
-        let others = |group: &Group| group.members().into_iter().filter(|other| other != proc).collect();
+        let is_told = |group: &Group, other: &Proc| other != proc && !group.has_lost(other);
+        let others = |group: &Group| group.members().into_iter().filter(|other| is_told(group, other)).collect();
         concerned.map(others).unwrap_or_default()
     }
 
     /// Forgets a group that had a process which has died as its last member here. In others it keeps its place: whoever
     /// meets by their names is to hear that it is gone.
     pub fn member_gone(&mut self, jobs: &Jobs, id: &Nspace, gone: &Proc) {
+        let Some(group) = self.active.get_mut(id).filter(|group| group.has(gone)) else { return };
+        group.lost.insert(gone.clone());
         let is_left = |proc: &Proc| {
             let lives = |of: &Proc| jobs.get(&of.nspace).is_some_and(|job| !job.is_gone(of.rank));
-            proc != gone && jobs.runs_here(proc) && lives(proc)
+            !group.has_lost(proc) && jobs.runs_here(proc) && lives(proc)
         };
-        let deserted = |group: &Group| group.has(gone) && !group.present.iter().any(is_left);
-        if self.active.get(id).is_some_and(deserted) {
+        if !group.present.iter().any(is_left) {
             self.disband(id);
         }
     }
@@ -444,6 +468,22 @@ mod tests {
         assert_eq!(groups.get(&id).map(Group::members), Some(members.clone()));
         dies(&mut groups, &members[1]);
         assert!(groups.active.is_empty() && groups.of_job.is_empty());
+    }
+
+    #[test]
+    fn who_is_started_anew_in_the_place_of_a_member_is_none() {
+        let (mut groups, mut jobs) = (Registry::default(), Jobs::default());
+        let members: Vec<Proc> = (0..2).map(|rank| proc("a", Rank(rank))).collect();
+        jobs.add(&members[0].nspace, 2, &[Rank(0), Rank(1)]);
+        let id = Nspace::new("g").unwrap();
+        groups.enroll(&jobs, id.clone(), Group::new(members.clone(), None, true));
+        groups.member_gone(&jobs, &id, &members[0]);
+        let group = groups.get(&id).unwrap();
+        assert_eq!((group.lost(), group.members()), (members[..1].to_vec(), members.clone()));
+        assert_eq!(groups.to_notify(&id, &members[1]), [], "nobody else is left");
+        // Both run by now.
+        groups.member_gone(&jobs, &id, &members[1]);
+        assert!(groups.active.is_empty());
     }
 
     #[test]

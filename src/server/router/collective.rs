@@ -10,13 +10,21 @@ use crate::server::collective::tracker::Step;
 use crate::server::ctx::peers::Caller;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::{connect, fence, groups};
+use crate::trace;
 
 impl Router {
     /// A client arrives at a fence.
     pub(super) fn fence(&mut self, waiter: Waiter, proc: Proc, procs: Vec<Proc>, info: Vec<Info>) {
         let group = groups::group_of(&info);
-        let request = fence::Request { waiter, proc, procs, info, group };
-        self.fences.fence(&mut self.cx, &mut self.jobs, &mut self.collectives, request);
+        let lost = group.as_ref().map(|group| self.groups.lost_of(group)).unwrap_or_default();
+        if lost.contains(&proc) {
+            trace!("{proc} names a group of the process whose place it has taken");
+            return self.cx.answer_status(waiter.caller, Err(Status::ERR_NOT_A_MEMBER));
+        }
+        let request = fence::Request { waiter, proc, procs, info, group: group.clone() };
+        let Router { cx, jobs, collectives, fences, .. } = self;
+        fences.fence(cx, jobs, collectives, request);
+        group.into_iter().for_each(|group| collectives.lose_members(cx, jobs, &group, &lost));
     }
 
     /// A client arrives at a connect or disconnect.

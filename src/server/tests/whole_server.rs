@@ -427,6 +427,38 @@ fn the_death_of_a_process_ends_what_waits_for_it() {
 }
 
 #[test]
+fn who_is_started_anew_is_in_no_group_of_the_one_before() {
+    let mut server = TestServer::new();
+    let [mut stays, mut dies] = server.both_come();
+    stays.asks(of_group(&server, Some(&[0, 1]), &[], false));
+    dies.asks(of_group(&server, Some(&[0, 1]), &[], false));
+    server.turn();
+    assert_eq!(replies(&stays).len(), 1);
+    dies.goes();
+    server.turn();
+    let mut again = server.comes(1);
+    let members = Proc::new(Nspace::new("group").unwrap(), Rank::WILDCARD);
+    let of_members = || Request::Fence { procs: vec![members.clone()], info: Vec::new() };
+    let refused = [again.asks(of_members()), again.asks(of_group(&server, None, &[], false))];
+    let failed = [stays.asks(of_members()), stays.asks(of_group(&server, None, &[], false))];
+    server.turn();
+    assert_eq!(replies(&again), refused.map(|number| (number, done(Status::ERR_NOT_A_MEMBER))));
+    let statuses = [Status::ERR_PARTIAL_SUCCESS, Status::ERR_PROC_TERM_WO_SYNC];
+    assert_eq!(replies(&stays), [0, 1].map(|at| (failed[at], done(statuses[at]))));
+    // It owes nothing to those, and meets the other by its own name; the group can be ended without it.
+    let fenced = again.asks(fence());
+    server.turn();
+    assert_eq!(replies(&again), []);
+    let numbers = [stays.asks(fence()), stays.asks(of_group(&server, None, &[], false))];
+    server.turn();
+    assert_eq!(replies(&again), [(fenced, done(Status::SUCCESS))]);
+    let mut told = replies(&stays).into_iter();
+    assert_eq!(told.next(), Some((numbers[0], done(Status::SUCCESS))));
+    let (number, ended) = told.next().expect("the group is over");
+    assert_eq!((number, ended), (numbers[1], done(Status::SUCCESS)));
+}
+
+#[test]
 fn the_first_fence_of_a_late_rank_is_the_first_one_of_the_others_that_has_failed() {
     let mut server = TestServer::new();
     let mut early = server.comes(0);

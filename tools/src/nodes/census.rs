@@ -12,6 +12,9 @@ pub struct Census {
     tools: HashMap<Nspace, BTreeMap<u32, u32>>,
     /// Ranks that have ended, and are not expected again.
     gone: HashMap<Nspace, BTreeSet<u32>>,
+    /// Number of ends of processes so far, and that of the last end of each rank.
+    ends: u64,
+    ended: HashMap<Nspace, BTreeMap<u32, u64>>,
     /// Nodes that are lost.
     down: BTreeSet<usize>,
 }
@@ -45,13 +48,21 @@ impl Census {
         self.placement.remove(nspace);
         self.tools.remove(nspace);
         self.gone.remove(nspace);
+        self.ended.remove(nspace);
     }
 
     /// A process has ended.
     pub fn has_ended(&mut self, proc: &Proc) {
         if self.placement.contains_key(&proc.nspace) || self.tools.contains_key(&proc.nspace) {
             self.gone.entry(proc.nspace.clone()).or_default().insert(proc.rank.0);
+            self.ends += 1;
+            self.ended.entry(proc.nspace.clone()).or_default().insert(proc.rank.0, self.ends);
         }
+    }
+
+    /// Number of ends of processes so far.
+    pub fn ends(&self) -> u64 {
+        self.ends
     }
 
     /// A process that has ended comes again.
@@ -81,14 +92,16 @@ impl Census {
         Some(self.each(procs)?.into_iter().map(|(_, node)| node).collect())
     }
 
-    /// The nodes of processes of which none is left there, with those that are gone.
-    pub fn deserted(&self, procs: &[Proc]) -> BTreeMap<usize, Vec<Proc>> {
+    /// The nodes of processes of which none is left there, with those that are gone; of those that came again after so
+    /// many ends, none counts.
+    pub fn deserted(&self, procs: &[Proc], since: Option<u64>) -> BTreeMap<usize, Vec<Proc>> {
         let (mut deserted, mut living) = (BTreeMap::<usize, Vec<Proc>>::new(), BTreeSet::new());
         if self.down.is_empty() && !procs.iter().any(|proc| self.gone.contains_key(&proc.nspace)) {
             return deserted;
         }
         for (proc, node) in self.each(procs).unwrap_or_default() {
-            if self.is_gone(&proc) || self.is_down(node) {
+            let has_come_again = since.is_some_and(|since| self.end_of(&proc).is_some_and(|end| end > since));
+            if has_come_again || self.is_gone(&proc) || self.is_down(node) {
                 deserted.entry(node).or_default().push(proc);
             } else {
                 living.insert(node);
@@ -105,6 +118,10 @@ impl Census {
 
     fn is_gone(&self, proc: &Proc) -> bool {
         self.gone.get(&proc.nspace).is_some_and(|gone| gone.contains(&proc.rank.0))
+    }
+
+    fn end_of(&self, proc: &Proc) -> Option<u64> {
+        self.ended.get(&proc.nspace)?.get(&proc.rank.0).copied()
     }
 
     fn node_of(&self, Proc { nspace, rank }: &Proc) -> Option<usize> {
@@ -156,7 +173,7 @@ mod tests {
         assert_eq!((census.tools_on(2), census.tools_on(0)), (vec![proc(last)], vec![]));
         census.has_ended(&proc(last));
         assert!(!census.is_left(&proc(last)) && census.is_left(&proc(Rank(0))));
-        assert_eq!(census.deserted(&[proc(Rank::WILDCARD)]), [(2, vec![proc(last)])].into());
+        assert_eq!(census.deserted(&[proc(Rank::WILDCARD)], None), [(2, vec![proc(last)])].into());
         census.admit(&proc(last), 1);
         assert!(census.is_left(&proc(last)));
         census.forget(&tool);
@@ -173,15 +190,18 @@ mod tests {
         assert_eq!(census.nodes_of(&all), Some([0, 1, 2].into()));
         assert_eq!(census.nodes_of(&[proc(4)]), None);
         census.has_ended(&proc(2));
-        assert_eq!(census.deserted(&all), [].into());
-        assert_eq!(census.deserted(&[proc(0), proc(2)]), [(1, vec![proc(2)])].into());
+        assert_eq!(census.deserted(&all, None), [].into());
+        assert_eq!(census.deserted(&[proc(0), proc(2)], None), [(1, vec![proc(2)])].into());
         census.has_ended(&proc(1));
-        assert_eq!(census.deserted(&all), [(1, vec![proc(1), proc(2)])].into());
+        assert_eq!(census.deserted(&all, None), [(1, vec![proc(1), proc(2)])].into());
+        let ends = census.ends();
         census.expect(&proc(2));
-        assert_eq!(census.deserted(&all), [].into());
+        assert_eq!(census.deserted(&all, None), [].into());
+        assert_eq!(census.deserted(&all, Some(0)), [(1, vec![proc(1), proc(2)])].into());
+        assert_eq!(census.deserted(&all, Some(ends)), [].into());
         assert!(census.lose(2) && !census.lose(2) && census.is_down(2));
-        assert_eq!(census.deserted(&all), [(2, vec![proc(3)])].into());
+        assert_eq!(census.deserted(&all, None), [(2, vec![proc(3)])].into());
         census.forget(&job);
-        assert_eq!((census.deserted(&all), census.by_rank(&all)), ([].into(), all.to_vec()));
+        assert_eq!((census.deserted(&all, None), census.by_rank(&all)), ([].into(), all.to_vec()));
     }
 }

@@ -403,7 +403,8 @@ impl Hub {
             (Status::GROUP_LEFT, _) => meetings.leave(&group, source, census),
             (Status::GROUP_CONSTRUCT_ABORT, _) => meetings.give_up(&group, source, census),
             (Status::GROUP_CONSTRUCT_COMPLETE, _) => {
-                meetings.made(&group);
+                let members = info.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs());
+                meetings.made(&group, &members.unwrap_or_default(), census);
                 Answers::new()
             }
             _ => Answers::new(),

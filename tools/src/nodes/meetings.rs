@@ -13,6 +13,9 @@
 //! Members of a group under construction that are absent may matter to others: its leader, or each of them where none
 //! has declared itself, is asked, and the meeting is not over before all of these have decided, or are gone.
 //!
+//! A member of a group that has died is one no more, though a process was started anew in its place: a node with no other
+//! member is absent from the group's meetings.
+//!
 //! A node whose time limit has passed ends the meeting for all, like one whose part has failed.
 //!
 //! Events of groups pass the hub as well. A member that has left its group is named no more by those who meet in the
@@ -93,8 +96,12 @@ struct Meeting {
     nodes: BTreeSet<usize>,
     come: BTreeSet<usize>,
     group: Option<Nspace>,
+    /// Number of ends of processes before it, or before its group was made where one is named.
+    since: u64,
     /// Nodes that are absent, with their processes.
     absent: BTreeMap<usize, Vec<Proc>>,
+    /// Those of them on which a process has come again that is no member.
+    come_again: BTreeSet<usize>,
     excuses: bool,
     notifies: bool,
     /// Members that may give a group up because of one that is gone, and have not decided; by that one.
@@ -107,6 +114,14 @@ struct Meeting {
     waiting: Vec<Waiting>,
     /// Nodes whose own part has failed.
     failures: Vec<(usize, Answer)>,
+}
+
+/// A group that was made by a meeting or by invitation.
+struct Made {
+    /// Number of ends of processes before.
+    since: u64,
+    /// The namespaces of its members that are not over.
+    of: BTreeSet<Nspace>,
 }
 
 /// A node that waits for a meeting.
@@ -124,6 +139,7 @@ pub struct Meetings {
     /// Nodes that were absent from meetings that are over.
     missed: HashMap<Key, BTreeSet<usize>>,
     failed: Vec<MembersFailed>,
+    made: HashMap<Nspace, Made>,
     /// Members that have left their groups.
     left: HashMap<Nspace, BTreeSet<Proc>>,
     /// Leaders of groups under construction.
@@ -150,6 +166,10 @@ impl Kind {
             Self::Fence | Self::Connect | Self::Disconnect => Status::ERR_PARTIAL_SUCCESS,
             Self::Group(..) => Status::ERR_PROC_TERM_WO_SYNC,
         }
+    }
+
+    fn makes_group(&self) -> bool {
+        matches!(self, Self::Group(operation, _) if *operation == GROUP_CONSTRUCT)
     }
 
     fn ends_group(&self) -> bool {
@@ -188,7 +208,9 @@ impl Meetings {
                 return vec![(answer, Err(status))];
             }
             None => {
-                queue.push(Meeting { nodes, group: part.group, ..Meeting::default() });
+                let made = part.group.as_ref().and_then(|group| self.made.get(group));
+                let since = made.filter(|_| !key.0.makes_group()).map_or(census.ends(), |made| made.since);
+                queue.push(Meeting { nodes, group: part.group, since, ..Meeting::default() });
                 queue.len() - 1
             }
         };
@@ -294,9 +316,15 @@ impl Meetings {
         self.count(census)
     }
 
-    /// A group was made by invitation.
-    pub fn made(&mut self, group: &Nspace) {
+    /// A group was made of these, by invitation.
+    pub fn made(&mut self, group: &Nspace, members: &[Proc], census: &Census) {
         self.left.remove(group);
+        self.note_made(group, members, census.ends());
+    }
+
+    fn note_made(&mut self, group: &Nspace, members: &[Proc], since: u64) {
+        let of = members.iter().map(|proc| proc.nspace.clone()).collect();
+        self.made.insert(group.clone(), Made { since, of });
     }
 
     /// Takes the members of groups that are found to be gone.
@@ -318,6 +346,10 @@ impl Meetings {
         let involves = |(_, procs): &Key| procs.iter().any(|proc| proc.nspace == *nspace);
         self.missed.retain(|key, _| !involves(key));
         self.leaders.retain(|_, leader| leader.nspace != *nspace);
+        self.made.retain(|_, made| {
+            made.of.remove(nspace);
+            !made.of.is_empty()
+        });
         self.left.retain(|_, left| {
             left.retain(|proc| proc.nspace != *nspace);
             !left.is_empty()
@@ -362,19 +394,28 @@ impl Meetings {
     /// Forgets the meetings of a key that nobody is to come to any more.
     fn close(&mut self, key: &Key) {
         let Some(queue) = self.open.get_mut(key) else { return };
-        for meeting in queue.extract_if(.., |meeting| meeting.is_over()) {
-            if let Kind::Group(GROUP_CONSTRUCT, group) = &key.0 {
-                self.leaders.remove(group);
-            }
-            if let (Kind::Group(GROUP_DESTRUCT, group), None) = (&key.0, meeting.failed) {
-                self.left.remove(group);
-            }
-            if !meeting.absent.is_empty() {
-                self.missed.entry(key.clone()).or_default().extend(meeting.absent.into_keys());
-            }
-        }
+        let over: Vec<Meeting> = queue.extract_if(.., |meeting| meeting.is_over()).collect();
         if queue.is_empty() {
             self.open.remove(key);
+        }
+        for meeting in over {
+            match (&key.0, meeting.failed) {
+                (Kind::Group(GROUP_CONSTRUCT, group), failed) => {
+                    self.leaders.remove(group);
+                    if failed.is_none() {
+                        self.note_made(group, &key.1, meeting.since);
+                    }
+                }
+                (Kind::Group(GROUP_DESTRUCT, group), None) => {
+                    self.left.remove(group);
+                    self.made.remove(group);
+                }
+                _ => {}
+            }
+            let mut missed = meeting.absent.into_keys().filter(|node| !meeting.come_again.contains(node)).peekable();
+            if missed.peek().is_some() {
+                self.missed.entry(key.clone()).or_default().extend(missed);
+            }
         }
     }
 }
@@ -406,7 +447,9 @@ impl Meeting {
             undecided.retain(|proc| census.is_left(proc));
             !undecided.is_empty()
         });
-        for (node, gone) in census.deserted(procs) {
+        let since = self.group.as_ref().filter(|_| !kind.makes_group()).map(|_| self.since);
+        let deserted = census.deserted(procs, None);
+        for (node, gone) in census.deserted(procs, since) {
             if self.come.contains(&node) || self.absent.contains_key(&node) {
                 continue;
             }
@@ -424,6 +467,9 @@ impl Meeting {
                 _ => {}
             }
             self.absent.insert(node, gone);
+            if !deserted.contains_key(&node) {
+                self.come_again.insert(node);
+            }
         }
     }
 

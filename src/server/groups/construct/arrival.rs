@@ -67,7 +67,7 @@ impl Constructs {
     pub fn destruct(&mut self, floor: &mut Floor<'_>, waiter: Waiter, proc: &Proc, id: &Nspace, mut info: Vec<Info>) {
         let refused = match floor.registry.get(id) {
             None => Status::ERR_NOT_FOUND,
-            Some(group) if !group.awaits(proc) => Status::ERR_NOT_A_MEMBER,
+            Some(group) if !group.awaits(proc) || group.has_lost(proc) => Status::ERR_NOT_A_MEMBER,
             Some(group)
                 if info.iter().any(is_unserved)
                     && group.members().iter().all(|member| floor.jobs.runs_here(member)) =>

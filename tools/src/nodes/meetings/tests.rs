@@ -273,3 +273,39 @@ fn who_gives_a_group_up_ends_its_construction_for_all() {
     );
     assert!(test.meetings.open.is_empty());
 }
+
+#[test]
+fn who_comes_again_in_the_place_of_a_member_is_none() {
+    let (group, gone) = (Nspace::new("g").unwrap(), Status::ERR_PARTIAL_SUCCESS);
+    let part = || Part { group: Some(group.clone()), ..Part::default() };
+    let mut test = Test::new();
+    for node in 0..3 {
+        test.come_to(Kind::Group(GROUP_CONSTRUCT, group.clone()), node, part());
+    }
+    test.ends(1);
+    test.begins_anew(1, 1);
+    for node in [0, 2] {
+        assert_eq!(test.come_to(Kind::Fence, node, part()), [(node, Err(gone))]);
+    }
+    // It is waited for where all are named by their own names, whoever comes first.
+    test.come(1, b"b", None);
+    test.come(0, b"a", None);
+    assert_eq!(test.come(2, b"c", None).len(), 3);
+    let excused = || Part { excuses: true, ..part() };
+    test.come_to(Kind::Fence, 0, excused());
+    assert!(test.come_to(Kind::Fence, 2, excused()).iter().all(|(_, met)| met.as_ref().unwrap().gone == [proc(1)]));
+    let failed = Some(Status::ERR_PROC_TERM_WO_SYNC);
+    for node in [0, 2] {
+        let met = test.come_to(Kind::Group(GROUP_DESTRUCT, group.clone()), node, part());
+        assert_eq!(met, [(node, Ok(Met { gone: vec![proc(1)], failed, ..Met::default() }))]);
+    }
+    assert!(test.meetings.open.is_empty() && test.meetings.missed.is_empty());
+    // A group that is made afterwards has it as a member.
+    for node in 0..3 {
+        test.come_to(Kind::Group(GROUP_CONSTRUCT, group.clone()), node, part());
+    }
+    assert_eq!(test.come_to(Kind::Fence, 0, part()), []);
+    let answers = test.meetings.forget(&proc(0).nspace);
+    assert_eq!(test.give(answers), [(0, Err(Status::EVENT_JOB_END))]);
+    assert!(test.meetings.made.is_empty());
+}

@@ -362,6 +362,15 @@ impl Singles {
         numbers.into_iter().for_each(|number| self.end(floor, number, status));
     }
 
+    /// A process starts anew: it has come to no group yet.
+    pub fn restarted(&mut self, floor: &mut Floor<'_>, proc: &Proc) {
+        let groups = self.groups_of.get(proc).into_iter().flatten();
+        let numbers = groups.filter_map(|group| self.by_group.get(group)?.get(proc).copied());
+        for number in numbers.collect::<Vec<_>>() {
+            self.end(floor, number, Status::ERR_PROC_TERM_WO_SYNC);
+        }
+    }
+
     /// A namespace is deregistered: nobody of it comes any more.
     pub fn job_over(&mut self, floor: &mut Floor<'_>, nspace: &Nspace) {
         let of_job = self.waiting.iter().filter(|(_, single)| single.proc.nspace == *nspace);

@@ -442,6 +442,11 @@ impl Groups {
         self.invitations.process_gone(floor, proc);
     }
 
+    /// A process starts anew.
+    pub fn restarted(&mut self, below: Below<'_>, proc: &Proc) {
+        self.singles.restarted(floor!(self, below), proc);
+    }
+
     /// More groups hear of the death of a process.
     pub fn farewell_slice(&mut self, below: Below<'_>, number: u64) {
         self.farewells.slice(floor!(self, below), number);

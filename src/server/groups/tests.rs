@@ -131,6 +131,24 @@ fn an_invitation_is_complete_when_all_have_answered() {
 }
 
 #[test]
+fn who_starts_anew_may_come_to_a_group_that_its_like_has_come_to_alone() {
+    let mut server = Server::new(&[]);
+    let come = |server: &mut Server, rank| {
+        let info = vec![Info::new(keys::GROUP_BOOTSTRAP, Value::Size(2))];
+        server.call(rank, GroupCall::Construct { procs: vec![proc("job", rank)], info })
+    };
+    come(&mut server, 0);
+    let again = come(&mut server, 0);
+    assert_eq!(server.test.replies(), [(again, Reply::Done(Status::ERR_EXISTS))]);
+    server.dies(0);
+    let below = Below { cx: &mut server.test.cx, jobs: &mut server.jobs, collectives: &mut server.collectives };
+    server.groups.restarted(below, &proc("job", 0));
+    server.test.replies();
+    come(&mut server, 0);
+    assert_eq!(server.test.replies(), []);
+}
+
+#[test]
 fn a_leader_with_a_handler_votes_before_the_group_is_made() {
     let mut server = Server::new(&[Status::GROUP_INVITE_DECLINED]);
     server.invite();

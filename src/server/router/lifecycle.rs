@@ -32,6 +32,7 @@ impl Router {
         trace::event!(INFO, %proc, anew, "a process is let in");
         if anew {
             self.collectives.restarted(&mut self.cx, &self.jobs, proc);
+            self.groups.restarted(below!(self), proc);
         }
         if let Some(job) = self.jobs.get_mut(&proc.nspace) {
             job.fruitless_fences = None;

@@ -8,6 +8,10 @@ use crate::data::{Key, Posted, Proc, Scope, Status, Value, keys};
 use crate::message::key_in_context;
 use crate::store::exchange::{Others, RankData, Sender};
 
+/// Key under which the order travels in which a member has named the others of its group, where it is another one than that
+/// of their names.
+pub const NAMED_ORDER: &str = "instanton.grp.named";
+
 /// Data that a host has brought.
 #[derive(Debug)]
 pub enum Brought {
@@ -61,21 +65,25 @@ impl Brought {
                 }
                 let Others { mut ranks, failure } = others;
                 let come: Vec<Proc> = ranks.iter().map(|(_, of)| of.proc.clone()).collect();
-                let (is_empty, mut orders) = (ranks.is_empty(), Vec::new());
+                let (is_empty, mut orders, mut named) = (ranks.is_empty(), Vec::new(), Vec::new());
                 if failure.is_some() {
                     ranks.clear();
                 }
                 for (_, of) in &mut ranks {
                     let (given, posted): (Vec<_>, Vec<_>) =
                         std::mem::take(&mut of.entries).into_iter().partition(|entry| entry.scope == Scope::INTERNAL);
-                    let (orders_of, given): (Vec<_>, Vec<_>) =
-                        given.into_iter().partition(|entry| entry.key == keys::GROUP_FINAL_MEMBERSHIP_ORDER);
-                    orders
-                        .extend(orders_of.iter().filter_map(|entry| Some((of.proc.clone(), entry.value.as_procs()?))));
-                    let given = given.into_iter().map(|entry| (entry.key, entry.value));
-                    of.entries = [posted, in_context(given, *context, Scope::GLOBAL)?].concat();
+                    let mut rest = Vec::new();
+                    for Posted { key, value, .. } in given {
+                        let order = || Some((of.proc.clone(), value.as_procs()?));
+                        match key.as_str() {
+                            Some(keys::GROUP_FINAL_MEMBERSHIP_ORDER) => orders.extend(order()),
+                            Some(NAMED_ORDER) => named.extend(order()),
+                            _ => rest.push((key, value)),
+                        }
+                    }
+                    of.entries = [posted, in_context(rest.into_iter(), *context, Scope::GLOBAL)?].concat();
                 }
-                Ok(Decoded { ranks, said: Said { failure, is_empty, come, orders } })
+                Ok(Decoded { ranks, said: Said { failure, is_empty, come, orders, named } })
             }
         }
     }

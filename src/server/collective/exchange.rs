@@ -30,6 +30,8 @@ pub struct Said {
     pub come: Vec<Proc>,
     /// Orders that members of a group want its members to have, each with who wants it.
     pub orders: Vec<(Proc, Vec<Proc>)>,
+    /// Orders in which members have named them, those of their names left aside.
+    pub named: Vec<(Proc, Vec<Proc>)>,
 }
 
 impl Said {

@@ -9,6 +9,7 @@ use super::part::Part;
 use crate::data::{Info, Nspace, Proc, Rank, Scope, Status, keys};
 use crate::message::door::PeerId;
 use crate::message::{Posted, array_of};
+use crate::server::collective::brought::NAMED_ORDER;
 use crate::server::collective::exchange;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::Ticket;
@@ -20,8 +21,13 @@ use crate::trace;
 /// Bytes from which on a thread does it; fewer in tests, so that simulated groups come to it.
 const LARGE: u64 = if cfg!(test) { 256 } else { 64 << 10 };
 
-/// Attributes that a member gives for its group, beside what it has posted.
-type Given = (Arc<Vec<Info>>, Option<Vec<Proc>>);
+/// What a member gives for its group, beside what it has posted.
+#[derive(Debug)]
+struct Given {
+    attributes: Arc<Vec<Info>>,
+    /// The order that it wants the members to have, and that in which it has named them.
+    orders: [Option<Vec<Proc>>; 2],
+}
 
 /// Data that is to be encoded.
 #[derive(Debug)]
@@ -51,7 +57,7 @@ impl Bringing {
         }
         let mut begun = Bringing {
             sender: exchange::sender(cx),
-            members: members.iter().map(|proc| (proc.clone(), given_by(part, proc))).collect(),
+            members: members.iter().map(|proc| (proc.clone(), given_by(jobs, part, proc))).collect(),
             posted: Vec::new(),
             made: None,
         };
@@ -125,19 +131,25 @@ pub fn data(cx: &Ctx, jobs: &Jobs, members: &[Proc], part: &Part) -> Result<Vec<
     for proc in members {
         let posted = jobs.store(&proc.nspace).map(|store| store.outbound(proc.rank)).transpose();
         let posted = posted.map_err(|e| e.status())?.map(|posted| exchange::carried(&proc.nspace, posted));
-        ranks.push(with_given(proc, posted, &given_by(part, proc)));
+        ranks.push(with_given(proc, posted, &given_by(jobs, part, proc)));
     }
     encode(&exchange::sender(cx), ranks)
 }
 
-fn given_by(part: &Part, proc: &Proc) -> Given {
-    (part.given.get(proc).cloned().unwrap_or_default(), part.final_orders.get(proc).cloned())
+fn given_by(jobs: &Jobs, part: &Part, proc: &Proc) -> Given {
+    // That of the first member of all by name counts, and is told unless everybody knows it.
+    let is_first = part.first.as_ref() == Some(proc);
+    let named = is_first.then(|| jobs.each(&part.order)).filter(|order| !order.is_sorted());
+    let attributes = part.given.get(proc).cloned().unwrap_or_default();
+    Given { attributes, orders: [part.final_orders.get(proc).cloned(), named] }
 }
 
-fn with_given(proc: &Proc, posted: Option<RankData>, (given, order): &Given) -> RankData {
+fn with_given(proc: &Proc, posted: Option<RankData>, Given { attributes, orders }: &Given) -> RankData {
     let mut of = posted.unwrap_or_else(|| RankData { proc: proc.clone(), commits: 0, entries: Vec::new() });
-    let order = order.clone().map(|order| Info::new(keys::GROUP_FINAL_MEMBERSHIP_ORDER, array_of(order)));
-    let given = given.iter().cloned().chain(order);
+    let keys = [keys::GROUP_FINAL_MEMBERSHIP_ORDER, NAMED_ORDER];
+    let orders = keys.into_iter().zip(orders.iter().cloned());
+    let orders = orders.filter_map(|(key, order)| Some(Info::new(key, array_of(order?))));
+    let given = attributes.iter().cloned().chain(orders);
     of.entries.extend(given.map(|Info { key, value, .. }| Posted { scope: Scope::INTERNAL, key, value }));
     of
 }

@@ -1,10 +1,13 @@
 //! Groups without socket and thread: what members bring, and what a host's answer brings, in slices.
+use super::part::Part;
 use super::tests::group;
 use super::*;
 use crate::account::Account;
 use crate::data::{DataArray, Key, Posted, Rank, Scope};
-use crate::message::Reply;
+use crate::message::{Reply, array_of};
 use crate::server::absorptions::{Absorbed, Absorptions, Purpose};
+use crate::server::collective::brought::{Decoded, NAMED_ORDER};
+use crate::server::collective::exchange;
 use crate::server::collective::tracker::Step;
 use crate::server::ctx::effect::Effect;
 use crate::server::ctx::slices::Slice;
@@ -336,4 +339,48 @@ fn a_group_whose_time_is_over_while_its_data_is_taken_in_is_not_made() {
     while construct.slice() {}
     assert!(construct.groups.registry.get(&group()).is_none() && construct.test.replies().is_empty());
     assert_eq!(construct.groups.making.len(), 0);
+}
+
+#[test]
+fn members_have_the_order_in_which_the_first_of_them_has_named_them() {
+    let named = |ranks: [u32; 3]| ranks.map(|rank| proc("job", rank)).to_vec();
+    let nobody = Sender { server: proc("nobody", 0), identity: 77 };
+    // It goes to the other nodes, unless it is that of the names.
+    for (order, told) in [([3, 1, 2], true), ([1, 2, 3], false)] {
+        let (test, mut jobs) = (testing::ctx(Later), Jobs::default());
+        jobs.add(&proc("job", 0).nspace, 5, &[Rank(1), Rank(2)]);
+        let mut part = Part::new(&group());
+        part.joined(&proc("job", 2), &named([2, 3, 1]), &[]);
+        part.joined(&proc("job", 1), &named(order), &[]);
+        let data = bringing::data(&test.cx, &jobs, &[1, 2].map(|rank| proc("job", rank)), &part).unwrap();
+        let Decoded { said, .. } = Brought::OfGroup(vec![Value::from(data)], None).decode(&nobody).unwrap();
+        assert_eq!(said.named, told.then(|| (proc("job", 1), named(order))).into_iter().collect::<Vec<_>>());
+    }
+    // It comes from them.
+    for (told, order) in [(Some([3, 0, 2]), [3, 0, 2]), (None, [0, 2, 3])] {
+        let (mut test, mut jobs) = (testing::ctx(Later), Jobs::default());
+        jobs.add(&proc("job", 0).nspace, 5, &[Rank(2)]);
+        let peer = test.connect(&proc("job", 2));
+        let caller = test.request(peer);
+        let (mut collectives, mut groups) = (Collectives::default(), Groups::default());
+        let below = Below { cx: &mut test.cx, jobs: &mut jobs, collectives: &mut collectives };
+        let call = GroupCall::Construct { procs: named([2, 3, 0]), info: Vec::new() };
+        groups.call(below, Waiter::of(caller), proc("job", 2), &group(), call);
+        let Some(Step::Complete(_, id)) = collectives.next_step() else { panic!("all of this node have come") };
+        let below = Below { cx: &mut test.cx, jobs: &mut jobs, collectives: &mut collectives };
+        groups.complete(below, id);
+        let of = |rank, order: Option<[u32; 3]>| {
+            let key = Key::new(NAMED_ORDER).unwrap();
+            let order = order.map(|order| Posted { scope: Scope::INTERNAL, key, value: array_of(named(order)) });
+            RankData { proc: proc("job", rank), commits: 0, entries: order.into_iter().collect() }
+        };
+        let data = encoding::write(&nobody, vec![of(3, Some([3, 2, 0])), of(0, told)], None).unwrap();
+        let infos = vec![Info::new(keys::GROUP_ENDPT_DATA, data)];
+        let below = Below { cx: &mut test.cx, jobs: &mut jobs, collectives: &mut collectives };
+        let (number, brought) = groups.answered(below, id, Ok((Status::SUCCESS, infos))).expect("data");
+        let said = brought.decode(&exchange::sender(&test.cx)).unwrap().said;
+        let below = Below { cx: &mut test.cx, jobs: &mut jobs, collectives: &mut collectives };
+        groups.taken_in(below, number, Ok(said));
+        assert_eq!(groups.registry.get(&group()).unwrap().members(), named(order));
+    }
 }

@@ -25,7 +25,7 @@ pub fn take_brought(infos: &mut Vec<Info>) -> Brought {
 pub fn group(floor: &mut Floor<'_>, part: &Part, excused: &BTreeSet<Proc>, infos: &[Info], said: &Said) -> Reply {
     let come: Option<BTreeSet<&Proc>> = (!said.come.is_empty()).then(|| collect_small(&said.come));
     let order = wanted_order(floor, part, said);
-    let wanted = floor.jobs.each(&part.order);
+    let wanted = named_order(floor, part, said);
     let named = named_in(infos).map(ProcSet::from_iter);
     let is_in = |proc: &Proc| match floor.jobs.runs_here(proc) {
         true => !excused.contains(proc),
@@ -93,6 +93,17 @@ fn wanted_order(floor: &Floor<'_>, part: &Part, said: &Said) -> Vec<Proc> {
     let mut orders = part.final_orders.clone();
     orders.extend(said.orders.iter().cloned());
     orders.pop_first().map(|(_, order)| floor.jobs.each(&order)).unwrap_or_default()
+}
+
+/// Returns those who are to be members, as the first of all by name has named them: alike on every node.
+fn named_order(floor: &Floor<'_>, part: &Part, said: &Said) -> Vec<Proc> {
+    let mut wanted = floor.jobs.each(&part.order);
+    let Some(first) = said.come.iter().min().filter(|come| part.first.as_ref().is_none_or(|own| *come < own)) else {
+        return wanted;
+    };
+    wanted.sort();
+    let told = said.named.iter().find(|(by, _)| by == first).map(|(_, order)| &order[..]);
+    in_order(wanted, told.unwrap_or_default())
 }
 
 /// The members that the host names.

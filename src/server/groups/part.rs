@@ -18,7 +18,9 @@ pub struct Part {
     pub context: bool,
     pub needs_context: bool,
     pub leader: Option<Proc>,
-    /// The members as the first participant has named them.
+    /// The first participant by name.
+    pub first: Option<Proc>,
+    /// The members as that one has named them.
     pub order: Vec<Proc>,
     /// True if another one has named them in another way.
     differs: bool,
@@ -48,6 +50,7 @@ impl Part {
             context: false,
             needs_context: false,
             leader: None,
+            first: None,
             order: Vec::new(),
             differs: false,
             added: Vec::new(),
@@ -66,10 +69,13 @@ impl Part {
 
     /// Takes in what a participant brings.
     pub fn joined(&mut self, proc: &Proc, procs: &[Proc], info: &[Info]) {
-        if self.order.is_empty() {
-            self.order = procs.to_vec();
+        self.differs |= self.first.is_some() && self.order != procs;
+        if self.first.as_ref().is_none_or(|first| proc < first) {
+            self.first = Some(proc.clone());
+            if self.order != procs {
+                self.order = procs.to_vec();
+            }
         }
-        self.differs |= self.order != procs;
         self.optional |= info.is_set(keys::GROUP_OPTIONAL);
         self.notify |= info.is_set(keys::GROUP_NOTIFY_TERMINATION);
         self.fault_tolerant |= info.is_set(keys::GROUP_FT_COLLECTIVE);

@@ -10,6 +10,9 @@ use crate::server::ctx::peers::Caller;
 use crate::server::jobs::{Job, Jobs};
 use crate::trace;
 
+/// Most processes of a job that a wildcard is replaced by in the construction of a group.
+const MOST_NAMED: u32 = 1 << 16;
+
 /// The participants of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ranks {
@@ -46,7 +49,8 @@ impl Operation {
 
 /// Operation and participants of a collective. For a fence the same processes make the same signature, whether they
 /// were named one by one or by wildcard, and in whatever order. A connect or a group may name processes of namespaces
-/// that are not known here, so there the wildcard stays a name of its own.
+/// that are not known here, so there the wildcard stays a name of its own; but for a group that is made of one job of no
+/// more than [so many](MOST_NAMED), which every server with a member knows.
 ///
 /// Trackers are looked up by their signature at each arrival: copies share one list, and its hash is computed once,
 /// with the seed of the server's [`Jobs`]. Processes choose what is hashed, and could choose it so that all of it
@@ -218,11 +222,13 @@ impl Signature {
                 ranks.extend(more);
             }
         }
+        let is_of_one_job = matches!(operation, Operation::Construct(_)) && sets.len() == 1 && !jobs.one_client;
         let canonical = |(nspace, ranks): (&Nspace, Option<BTreeSet<Rank>>)| {
             let size = jobs.store(nspace).and_then(|store| store.size());
             let is_whole = |ranks: &BTreeSet<Rank>| fences && !jobs.one_client && size == Some(ranks.len() as u32);
-            let ranks = match ranks {
-                Some(ranks) if !is_whole(&ranks) => Ranks::Some(ranks.into_iter().collect()),
+            let ranks = match (ranks, size.filter(|size| is_of_one_job && *size <= MOST_NAMED)) {
+                (Some(ranks), _) if !is_whole(&ranks) => Ranks::Some(ranks.into_iter().collect()),
+                (None, Some(size)) => Ranks::Some((0..size).map(Rank).collect()),
                 _ => Ranks::All,
             };
             (nspace.clone(), ranks)

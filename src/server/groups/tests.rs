@@ -3,6 +3,7 @@ use super::*;
 use crate::data::{DataRange, Rank};
 use crate::message::{Decision, Reply, array_of, id_of};
 use crate::server::NoHost;
+use crate::server::collective::tracker::Step;
 use crate::server::ctx::effect::Effect;
 use crate::server::ctx::testing::{self, TestCtx, proc};
 
@@ -128,6 +129,21 @@ fn an_invitation_is_complete_when_all_have_answered() {
     assert_eq!(server.members(), Some((0..3).map(|rank| proc("job", rank)).collect()));
     let answered: Vec<Caller> = server.test.replies().into_iter().map(|(caller, _)| caller).collect();
     assert!([leader, first, second].iter().all(|caller| answered.contains(caller)));
+}
+
+#[test]
+fn a_job_that_some_name_as_a_whole_and_others_one_by_one_makes_one_group() {
+    let mut server = Server::new(&[]);
+    let whole = vec![Proc { rank: Rank::WILDCARD, ..proc("job", 0) }];
+    let each: Vec<Proc> = (0..4).map(|rank| proc("job", rank)).collect();
+    for (rank, procs) in [(2, &whole), (0, &each), (3, &whole), (1, &each)] {
+        assert_eq!((server.members(), server.test.replies()), (None, vec![]));
+        server.call(rank, GroupCall::Construct { procs: procs.clone(), info: Vec::new() });
+    }
+    let below = Below { cx: &mut server.test.cx, jobs: &mut server.jobs, collectives: &mut server.collectives };
+    let Some(Step::Complete(_, id)) = below.collectives.next_step() else { panic!("all have come") };
+    server.groups.complete(below, id);
+    assert_eq!((server.members(), server.test.replies().len()), (Some(each), 4));
 }
 
 #[test]

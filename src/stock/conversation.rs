@@ -108,7 +108,7 @@ pub struct Conversation {
     pending: NumberMap<u64, Pending>,
     /// Number of the last request.
     last: u64,
-    /// Number of the last pull of output.
+    /// Number of pulls of output so far.
     pulls: u64,
 }
 
@@ -154,8 +154,8 @@ impl Conversation {
                         *nspace = proc.nspace.clone();
                     }
                 }
-                if let Answer::Pull(id) = answer {
-                    self.pulls = id;
+                if let Answer::Pull(_) = answer {
+                    self.pulls += 1;
                 }
                 Some(self.ask(Pending { tag, answer, missing: Vec::new(), gathered: Vec::new() }, *request))
             }

@@ -104,7 +104,7 @@ pub fn heartbeat() -> Asked {
     Asked::Request(Box::new(request), Answer::None)
 }
 
-/// Reads a request. `next_pull` is the number of the next pull of output.
+/// Reads a request. `next_pull` is the number of the next pull of output that comes without one.
 ///
 /// # Errors
 /// [`WireError`] says what is wrong with the bytes.
@@ -201,7 +201,10 @@ pub fn read(bytes: &[u8], form: Form, next_pull: u64, room: usize) -> Result<Ask
         command::PULL_OUTPUT => {
             let (procs, directives) = (body.list(T::PROC)?, body.infos()?);
             let channels = body.one::<Channels>(T::IOF_CHANNEL)?;
-            request(Request::PullOutput { id: next_pull, procs, channels, directives }, Answer::Pull(next_pull))
+            // Output comes back under the client's own number, which it gives to another pull when this one is over.
+            let id = if body.is_empty() { 0 } else { body.size()? };
+            let id = if id == 0 { next_pull } else { id };
+            request(Request::PullOutput { id, procs, channels, directives }, Answer::Pull(id))
         }
         command::STOP_OUTPUT => {
             body.infos()?;
@@ -364,6 +367,28 @@ mod tests {
             let entries = vec![posted("both", Scope::GLOBAL), posted("here", Scope::LOCAL)];
             let expected = Asked::Request(Box::new(Request::Commit { entries }), Answer::Status);
             assert_eq!(read(&commit(form), form, 1, usize::MAX), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn output_comes_back_under_the_number_that_the_client_has_for_its_pull() {
+        for form in [Form::Plain, Form::Described] {
+            let pull = |own: Option<u64>| {
+                let mut out = Bodies::new(form);
+                out.one(DataType::COMMAND, &command::PULL_OUTPUT).unwrap();
+                let procs = [Proc::new(Nspace::new("job").unwrap(), Rank(0))];
+                out.list(DataType::PROC, &procs).unwrap().infos(&[]).unwrap();
+                out.one(DataType::IOF_CHANNEL, &Channels::STDOUT).unwrap();
+                if let Some(own) = own {
+                    out.size(own).unwrap();
+                }
+                let Ok(Asked::Request(request, Answer::Pull(answered))) = read(&out.bytes, form, 9, usize::MAX) else {
+                    panic!("a pull is read");
+                };
+                assert!(matches!(&*request, Request::PullOutput { id, .. } if *id == answered), "{request:?}");
+                answered
+            };
+            assert_eq!((pull(Some(3)), pull(Some(0)), pull(None)), (3, 9, 9));
         }
     }
 

@@ -43,8 +43,8 @@ type Waiter = Box<dyn FnOnce(Result<&[u8], Status>) + Send>;
 pub enum News {
     /// An event.
     Event { status: Status, source: Proc, info: Vec<Info> },
-    /// Output of a process.
-    Output { source: Proc, channel: Channels, bytes: Vec<u8>, info: Vec<Info> },
+    /// Output of a process, and the number of the pull that it is sent for.
+    Output { source: Proc, channel: Channels, pull: usize, bytes: Vec<u8>, info: Vec<Info> },
 }
 
 /// Requests under way.
@@ -334,10 +334,9 @@ pub fn event(bytes: &[u8]) -> Result<News, WireError> {
 pub fn output(bytes: &[u8]) -> Result<News, WireError> {
     let mut body = Body::new(bytes, Form::Plain);
     let (source, channel) = (body.one(DataType::PROC)?, body.one(DataType::IOF_CHANNEL)?);
-    // The server's number of the pull: the server in this process knows itself who has asked for what.
-    body.one::<usize>(DataType::SIZE)?;
+    let pull = body.one(DataType::SIZE)?;
     let info = body.infos()?;
-    Ok(News::Output { source, channel, bytes: body.one(DataType::BYTE_OBJECT)?, info })
+    Ok(News::Output { source, channel, pull, bytes: body.one(DataType::BYTE_OBJECT)?, info })
 }
 
 /// Returns the time that is left; none where there is no limit.

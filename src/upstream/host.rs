@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
 use super::answers;
 use super::commands::{body, for_host, texts, uid, with_values};
 use super::connection::Connection;
+use super::copies::Copies;
 use super::job_info::JobInfo;
 use super::modex::{self, Modex};
 use crate::data::{
@@ -30,13 +31,17 @@ const STORE_PER_PEER: u32 = 7;
 struct Known {
     jobs: BTreeSet<Nspace>,
     pulls: Vec<Pull>,
+    copies: Copies,
 }
 
 /// A pull of output.
 struct Pull {
     procs: Vec<Proc>,
     channels: Channels,
+    /// The server's number of it.
     number: u64,
+    /// This process's.
+    own: usize,
 }
 
 /// The stock server.
@@ -74,6 +79,11 @@ impl StockHost {
         let modex = Arc::new(Modex::new(link.clone()));
         let known = Arc::new(Mutex::new(known));
         StockHost { link, server: OnceLock::new(), major, known, modex, group_events: Once::new() }
+    }
+
+    /// Returns whether output is to be handed on that is sent for a pull: of several copies, one is.
+    pub fn counts(&self, source: &Proc, channel: Channels, pull: usize) -> bool {
+        lock(&self.known).copies.counts(source, channel, pull)
     }
 
     /// Names the server that this is the host of.
@@ -366,19 +376,34 @@ impl Host for StockHost {
             let number = {
                 let mut known = lock(&self.known);
                 let at = known.pulls.iter().position(|pull| pull.procs == procs && pull.channels == channels);
-                at.map(|at| known.pulls.swap_remove(at).number)
+                let pull = at.map(|at| known.pulls.swap_remove(at));
+                pull.map(|Pull { number, own, .. }| {
+                    known.copies.end(own);
+                    number
+                })
             };
             let Some(number) = number else { return Err(Status::ERR_NOT_FOUND) };
             return self.order(command::STOP_OUTPUT, done, |out| out.infos(&[])?.one(T::SIZE, &number).map(drop));
         }
         let (known, procs) = (self.known.clone(), procs.to_vec());
         let pulled = procs.clone();
+        let own = lock(&known).copies.begin();
         let done = Completion::new(move |result: Result<u64, Status>| {
-            done.complete(result.map(|number| lock(&known).pulls.push(Pull { procs: pulled, channels, number })));
+            let result = result.map(|number| Pull { procs: pulled, channels, number, own });
+            let mut known = lock(&known);
+            let result = match result {
+                Ok(pull) => Ok(known.pulls.push(pull)),
+                Err(status) => {
+                    known.copies.end(own);
+                    Err(status)
+                }
+            };
+            drop(known);
+            done.complete(result);
         });
         let write = |out: &mut Bodies| {
             out.list(T::PROC, &procs)?.infos(&for_host(directives))?;
-            out.one(T::IOF_CHANNEL, &channels)?.one(T::SIZE, &0usize).map(drop)
+            out.one(T::IOF_CHANNEL, &channels)?.one(T::SIZE, &own).map(drop)
         };
         self.ask(command::PULL_OUTPUT, write, done, answers::pull)
     }

@@ -19,6 +19,7 @@ mod answers;
 mod commands;
 mod connection;
 pub mod contacts;
+mod copies;
 mod error;
 pub mod exchange;
 mod host;
@@ -123,10 +124,11 @@ impl Upstream {
 
         let (heir, upstream) = (Arc::downgrade(&server), Arc::new(Mutex::new(Some(server))));
         let end = End { link: link.clone(), server: upstream.clone() };
+        let of_host = host.clone();
         let thread = signals::spawn_without_signals("instanton-host", move || {
             let end = end;
-            early.into_iter().for_each(|item| tell(&heir, item));
-            receiver.serve(&end.link, |item| tell(&heir, item));
+            early.into_iter().for_each(|item| tell(&of_host, &heir, item));
+            receiver.serve(&end.link, |item| tell(&of_host, &heir, item));
         });
         let thread = thread.map_err(|source| JoinError::System { what: "no thread", source })?;
         host.hear_everything();
@@ -169,14 +171,17 @@ fn address_in(server: &Server, proc: &Proc) -> Result<Address, JoinError> {
 }
 
 /// Hands on what the stock server says unasked.
-fn tell(server: &Weak<Server>, news: News) {
+fn tell(host: &StockHost, server: &Weak<Server>, news: News) {
     let Some(server) = server.upgrade() else { return };
     let told = match news {
         // The stock server has chosen this process already, whatever the range was.
         News::Event { status, source, info } => {
             server.notify_event(status, &source, DataRange::LOCAL, &info).then(|_| {})
         }
-        News::Output { source, channel, bytes, info } => {
+        News::Output { source, channel, pull, bytes, info } => {
+            if !host.counts(&source, channel, pull) {
+                return;
+            }
             server.iof_deliver(&source, channel, &bytes, &info).then(|_| {})
         }
     };

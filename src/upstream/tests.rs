@@ -8,13 +8,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::client::{Chain, Client, Notice};
-use crate::data::{Info, Nspace, Rank, Scope, Status, Value, keys};
+use crate::client::{Chain, Client, Notice, Output};
+use crate::data::{Channels, Info, Nspace, Rank, Scope, Status, Value, keys};
 use crate::message::{Reply, Request};
 use crate::server::{NoHost, StockPorts, ToolSupport};
 use crate::stock as door;
-use crate::stock::frame::{EVENT, HEADER, Header};
-use crate::stock::requests::{Asked, command};
+use crate::stock::frame::{EVENT, HEADER, Header, OUTPUT};
+use crate::stock::requests::{Answer, Asked, command};
 use crate::wire::Form;
 
 /// Bytes of the first message of `job:3`, its header included.
@@ -285,6 +285,60 @@ fn relay() -> (StockAddress, JoinHandle<()>) {
 /// Sends a message, whose reader may be gone.
 fn say(stream: &mut TcpStream, tag: u32, body: &[u8]) {
     let _ = stream.write_all(&[&Header { tag, len: body.len() }.bytes()[..], body].concat());
+}
+
+#[test]
+fn of_output_that_comes_in_several_copies_one_is_handed_on() {
+    let nspace = Nspace::new("job").unwrap();
+    let source = Proc::new(nspace.clone(), Rank(0));
+    let printed = source.clone();
+    let (address, server) = impostor(move |mut stream| {
+        stream.read_exact(&mut [0; ACK]).unwrap();
+        stream.write_all(&[0; 8]).unwrap();
+        let mut pulls = Vec::new();
+        while let Ok((tag, body)) = read_message(&mut stream) {
+            match body[1] {
+                command::JOB_INFO => say(&mut stream, tag, &job_info::tests::answer(&nspace, 4, 0)),
+                command::PULL_OUTPUT => {
+                    let read = door::requests::read(&body, Form::Plain, 77, usize::MAX);
+                    let Ok(Asked::Request(_, Answer::Pull(pull))) = read else { panic!("{body:?} is no pull") };
+                    pulls.push(pull);
+                    let done = Reply::Done(Status::SUCCESS);
+                    let done = door::answers::body(Form::Plain, 4, Answer::Pull(pull), done, &[]);
+                    say(&mut stream, tag, &done.unwrap());
+                    // Unasked first, and then for each of the pulls.
+                    for bytes in [format!("{}", pulls.len()), String::new()] {
+                        for pull in [0].iter().chain(&pulls).filter(|_| !bytes.is_empty() || pulls.len() == 2) {
+                            let (channel, bytes) = (Channels::STDOUT, bytes.clone().into_bytes());
+                            let ends = Info::new(keys::IOF_COMPLETE, true);
+                            let info = if bytes.is_empty() { vec![ends] } else { Vec::new() };
+                            let output = door::answers::output(Form::Plain, *pull, &printed, channel, bytes, &info);
+                            say(&mut stream, OUTPUT, &output.unwrap());
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    });
+    let (upstream, own, _) = Upstream::join(&address, &process(), true, None).unwrap();
+    let client = Client::connect(&own, &[]).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    for _ in 0..2 {
+        let sender = sender.clone();
+        let handler = move |output: Output| drop(sender.send((output.pull, output.bytes)));
+        client.iof_pull(&[source.clone()], Channels::STDOUT, &[], Arc::new(handler)).wait().unwrap();
+    }
+    let mut heard = [Vec::new(), Vec::new()];
+    let mut ends = 0;
+    while ends < 2 {
+        let (pull, bytes) = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+        ends += usize::from(bytes.is_empty());
+        heard[usize::from(pull > 1)].extend(bytes);
+    }
+    assert_eq!(heard, [b"12".to_vec(), b"2".to_vec()]);
+    drop((client, upstream));
+    server.join().unwrap();
 }
 
 #[test]

@@ -416,6 +416,12 @@ impl Host for StockHost {
         bytes: &[u8],
         done: Completion<()>,
     ) -> Accepted {
+        let ends = bytes.is_empty();
+        let done = Completion::new(move |result| match result {
+            // Its way to say that the input has ended, as it is to.
+            Err(Status::ERR_IOF_COMPLETE) if ends => done.complete(Ok(())),
+            result => done.complete(result),
+        });
         self.order(command::PUSH_INPUT, done, |out| {
             out.list(T::PROC, targets)?.infos(&for_host(directives))?.one(T::BYTE_OBJECT, &bytes.to_vec()).map(drop)
         })

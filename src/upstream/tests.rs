@@ -299,6 +299,10 @@ fn of_output_that_comes_in_several_copies_one_is_handed_on() {
         while let Ok((tag, body)) = read_message(&mut stream) {
             match body[1] {
                 command::JOB_INFO => say(&mut stream, tag, &job_info::tests::answer(&nspace, 4, 0)),
+                command::PUSH_INPUT => {
+                    let ended = door::answers::status(Form::Plain, Status::ERR_IOF_COMPLETE).unwrap();
+                    say(&mut stream, tag, &ended);
+                }
                 command::PULL_OUTPUT => {
                     let read = door::requests::read(&body, Form::Plain, 77, usize::MAX);
                     let Ok(Asked::Request(_, Answer::Pull(pull))) = read else { panic!("{body:?} is no pull") };
@@ -337,6 +341,7 @@ fn of_output_that_comes_in_several_copies_one_is_handed_on() {
         heard[usize::from(pull > 1)].extend(bytes);
     }
     assert_eq!(heard, [b"12".to_vec(), b"2".to_vec()]);
+    client.iof_push(&[source], &[], &[]).wait().expect("the end of the input is no failure");
     drop((client, upstream));
     server.join().unwrap();
 }

@@ -106,6 +106,8 @@ fn a_tool_is_a_job_of_its_own_and_sees_those_of_the_server() {
     // As in a job of one process.
     let own = Proc::new(me.nspace.clone(), Rank::WILDCARD);
     assert_eq!(client.get(&own, keys::JOB_SIZE, &[]).unwrap(), Value::Uint32(1));
+    assert_eq!(client.get(&own, keys::LOCAL_SIZE, &[]).unwrap(), Value::Uint32(1));
+    assert_eq!(client.get(&own, keys::LOCAL_PEERS, &[]).unwrap(), Value::string("0"));
     client.put(Scope::GLOBAL, "k", Value::Int(7)).unwrap();
     client.commit().unwrap();
     client.fence(&[], &[]).wait().unwrap();
@@ -151,6 +153,9 @@ fn a_name_is_taken_once_and_never_from_a_job() {
     let second = Tool::init(&with("set", 3)).unwrap();
     let third = Tool::init(&with("set", 0)).unwrap();
     assert_eq!((first.proc().rank, second.proc().rank, third.proc().rank), (Rank(1), Rank(3), Rank(0)));
+    // Of all for whom there is room, those are here who have come.
+    let all = Proc::new(third.proc().nspace.clone(), Rank::WILDCARD);
+    assert_eq!(third.primary().get(&all, keys::LOCAL_PEERS, &[]).unwrap(), Value::string("0,1,3"));
     assert_eq!(refusal(&with("set", 3)), Status::ERR_EXISTS);
     assert_eq!(refusal(&with("taken@1", 0)), Status::ERR_NO_PERMISSIONS);
     assert_eq!(refusal(&with("taken@1", 9)), Status::ERR_NO_PERMISSIONS);

@@ -99,7 +99,7 @@ impl Admission {
         if jobs.client(&proc).is_some_and(|client| client.phase != Phase::Expected) {
             return self.refuse(cx, jobs, peer, Status::ERR_EXISTS, format!("{proc} is here already"));
         }
-        let registered = make_room_for_tool(cx, jobs, &proc, 1);
+        let registered = make_room_for_tool(cx, jobs, &proc, true);
         if let Err(status) = registered.and_then(|()| jobs.register_client(cx, &proc, uid, gid)) {
             cx.effect(Effect::ToolsChanged(proc.nspace.clone()));
             let reason = format!("the tool {proc} cannot be registered: {status}");
@@ -173,7 +173,7 @@ fn check_tool(
 /// # Errors
 /// `ERR_BAD_PARAM` for a rank that there is no room for, and those of a registration.
 pub fn remote_tool_came(cx: &mut Ctx, jobs: &mut Jobs, tool: &Proc) -> Result<(), Status> {
-    make_room_for_tool(cx, jobs, tool, 0)?;
+    make_room_for_tool(cx, jobs, tool, false)?;
     if let Some(job) = jobs.get_mut(&tool.nspace).filter(|job| job.of_tools) {
         job.departed.remove(&tool.rank);
         job.tools_elsewhere.insert(tool.rank);
@@ -181,9 +181,9 @@ pub fn remote_tool_came(cx: &mut Ctx, jobs: &mut Jobs, tool: &Proc) -> Result<()
     Ok(())
 }
 
-/// Registers a namespace for a tool, or makes room in it for one more, and for so many more on this node. One that the
-/// host has registered stays as it is.
-fn make_room_for_tool(cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc, more: usize) -> Result<(), Status> {
+/// Registers a namespace for a tool, or makes room in it for one more, which may be on this node. One that the host has
+/// registered stays as it is.
+fn make_room_for_tool(cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc, is_here: bool) -> Result<(), Status> {
     let Proc { nspace, rank } = proc;
     if jobs.get(nspace).is_some_and(|job| job.store.is_some() && !job.of_tools) {
         return Ok(());
@@ -192,10 +192,15 @@ fn make_room_for_tool(cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc, more: usize) -
         return Err(Status::ERR_BAD_PARAM);
     }
     let known = jobs.store(nspace).and_then(|store| store.size()).unwrap_or(0);
-    let local = jobs.get(nspace).map_or(0, |job| job.clients.len()) + more;
+    let mut here: Vec<Rank> = jobs.get(nspace).into_iter().flat_map(|job| job.clients.keys().copied()).collect();
+    if is_here && !here.contains(rank) {
+        here.push(*rank);
+        here.sort_unstable();
+    }
+    let local = here.len();
     let size = known.max(rank.0 + 1);
     let mut job = JobInfoBuilder::new(nspace, local as u32, &cx.config.hostname.to_string_lossy());
-    let info = [
+    let mut info = vec![
         Info::new(keys::JOB_SIZE, size),
         Info::new(keys::UNIV_SIZE, size),
         Info::new(keys::SERVER_NSPACE, Value::string(&cx.config.nspace)),
@@ -203,6 +208,11 @@ fn make_room_for_tool(cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc, more: usize) -
         // Others may follow, and the namespace cannot grow beyond the ranks that it has begun with.
         Info::new(keys::PROC_INFO_ARRAY, DataArray::of_info(vec![Info::new(keys::RANK, Rank(MAX_RANK))])),
     ];
+    if !here.is_empty() {
+        // The others are room.
+        let peers: Vec<String> = here.iter().map(|rank| rank.0.to_string()).collect();
+        info.push(Info::new(keys::LOCAL_PEERS, peers.join(",").as_str()));
+    }
     let job = job.infos(&info).map(|()| job);
     jobs.register(cx, nspace, local, job)?;
     if let Some(job) = jobs.get_mut(nspace) {

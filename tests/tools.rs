@@ -49,6 +49,14 @@ fn process() {
             std::io::stdout().flush().unwrap();
             thread::park();
         }
+        Some("daemon") => {
+            nix::unistd::close(0).unwrap();
+            let uri = std::env::var("URI").unwrap();
+            let tool = Tool::init(&[Info::new(keys::SERVER_URI, uri.as_str())]).unwrap();
+            let first = std::fs::read_link("/proc/self/fd/0");
+            assert!(first.is_err() || !first.unwrap().to_string_lossy().starts_with("socket:"));
+            tool.finalize(&[]).unwrap();
+        }
         Some(other) => panic!("no such role: {other}"),
     }
 }
@@ -409,6 +417,15 @@ fn a_tool_that_is_killed_is_gone_at_once_and_leaves_nothing() {
         assert_eq!(server.get(&own, keys::JOB_SIZE, &[]).wait(), Err(Status::ERR_NOT_FOUND));
         tool.wait().unwrap();
     }
+}
+
+#[test]
+fn a_connection_takes_no_place_of_a_stream_that_is_closed() {
+    let (server, _) = server("daemons@0");
+    let uri = server.uri().unwrap().to_string();
+    let mut daemon = start_alone("daemon", &[("URI", &uri)]);
+    std::io::copy(&mut daemon.stdout.take().unwrap(), &mut std::io::sink()).unwrap();
+    assert!(daemon.wait().unwrap().success());
 }
 
 #[test]

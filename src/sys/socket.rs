@@ -115,11 +115,21 @@ pub fn connect(door: &Door<'_>, until: Option<Instant>) -> io::Result<UnixStream
             setsockopt(&socket, sockopt::SendTimeout, &TimeVal::new(seconds, microseconds))?;
         }
         match nix::sys::socket::connect(socket.as_raw_fd(), &address) {
-            Ok(()) => return Ok(socket.into()),
+            Ok(()) => return Ok(beside_standard(socket)?.into()),
             Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
     }
+}
+
+/// Moves a connection out of the places of standard input, output and errors, which a process may have closed: what it
+/// prints must not go to a server.
+///
+/// # Errors
+/// The kernel's.
+pub fn beside_standard(socket: OwnedFd) -> io::Result<OwnedFd> {
+    // A copy is given none of these places.
+    if socket.as_raw_fd() > 2 { Ok(socket) } else { socket.try_clone() }
 }
 
 /// Sends what the socket takes of `bytes`, with `descriptors` at the first of them. Never raises SIGPIPE.

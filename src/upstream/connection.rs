@@ -121,11 +121,12 @@ impl Connection {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => JoinError::TimedOut,
             _ => JoinError::NotAvailable(format!("the stock server at {socket}: {error}")),
         };
-        let mut stream = match left(until)? {
+        let stream = match left(until)? {
             Some(limit) => TcpStream::connect_timeout(&socket, limit),
             None => TcpStream::connect(socket),
-        }
-        .map_err(lost)?;
+        };
+        let stream = stream.and_then(|stream| socket::beside_standard(stream.into()));
+        let mut stream = TcpStream::from(stream.map_err(lost)?);
         // Requests are short, and wait for their answers.
         stream.set_nodelay(true).map_err(lost)?;
         stream.set_read_timeout(left(until)?).map_err(lost)?;

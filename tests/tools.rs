@@ -232,7 +232,7 @@ fn a_server_that_was_not_asked_to_accepts_no_tools_and_is_not_found() {
 
 #[test]
 fn servers_are_found_by_name_by_process_and_as_the_systems() {
-    let support = ToolSupport { is_system: true, pid: Some(i32::MAX - 1), allows_foreign: false };
+    let support = ToolSupport { is_system: true, pid: Some(i32::MAX - 1), ..ToolSupport::default() };
     let system = server_of("system@0", Some(support), Arc::default());
     let (other, _) = server("other@0");
     let found = |info: Info| {

@@ -216,6 +216,9 @@ pub struct ToolSupport {
     pub pid: Option<i32>,
     /// True if tools of other users are let in where the host agrees. Only root's and the server's own are otherwise.
     pub allows_foreign: bool,
+    /// True if no file leads tools on a stock library here. Where files of several servers lie below one directory, such
+    /// a tool gives up, unless it is told which server it is to go to.
+    pub without_files: bool,
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ pub fn open(
 
 /// Writes the files by which tools on a stock library find a server that accepts tools.
 fn stock_contacts(config: &ServerConfig, server: &Proc, uri: &str) -> Vec<Kept> {
-    let Some(support) = config.tools else { return Vec::new() };
+    let Some(support) = config.tools.filter(|support| !support.without_files) else { return Vec::new() };
     let pid = support.pid.unwrap_or(std::process::id() as i32);
     let contact = Contact { server, uri, pid, is_public: support.allows_foreign };
     let of_system = support.is_system.then(|| contact.write_for_system(&config.system_tmpdir));
@@ -235,6 +235,8 @@ mod tests {
         assert!(!names[0].is_empty() && names[0].iter().all(|name| !name.contains(".sys.")), "{names:?}");
         assert!(!names[1].is_empty() && names[1].iter().all(|name| name.contains(".sys.")), "{names:?}");
         drop(files);
+        let hidden = Some(ToolSupport { without_files: true, ..ToolSupport::default() });
+        assert!(stock_contacts(&ServerConfig { tools: hidden, ..config.clone() }, &server, "uri").is_empty());
         [&config.tmpdir, &config.system_tmpdir].iter().for_each(|directory| std::fs::remove_dir(directory).unwrap());
     }
 

@@ -221,6 +221,15 @@ fn tools_attach_to_each_node_and_see_the_same() {
     let tools: Vec<Tool> = servers.iter().map(attach).collect();
     let names: BTreeSet<String> = tools.iter().map(|tool| tool.primary().proc().to_string()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
+    // Stock tools find the first alone, and need not be told which of several.
+    let mut below = job.litter();
+    let mut contacts = 0;
+    while let Some(path) = below.pop() {
+        contacts += usize::from(path.file_name().unwrap().to_string_lossy().starts_with("instanton-contact-"));
+        let inside = std::fs::read_dir(&path).into_iter().flatten();
+        below.extend(inside.map(|entry| entry.unwrap().path()));
+    }
+    assert_eq!(contacts, 1);
     for (node, tool) in tools.iter().enumerate() {
         let client = tool.primary();
         let query = Query { keys: vec![Text::new(keys::QUERY_NAMESPACES).unwrap()], qualifiers: Vec::new() };

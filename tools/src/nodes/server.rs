@@ -64,7 +64,8 @@ pub fn run(options: NodeOptions) -> Result<u8> {
         hostname: Text::new(options.hostname.as_bytes())?,
         tmpdir: options.directory,
         job_memory: options.job_memory,
-        tools: Some(ToolSupport::default()),
+        // Those of the launcher's server lie beside the node's directory, and lead to the whole run.
+        tools: Some(ToolSupport { without_files: true, ..ToolSupport::default() }),
         pmi: true,
         ..ServerConfig::default()
     };

@@ -221,29 +221,45 @@ impl Connection {
                 let segments = writer.segments(&request.have);
                 let all: Vec<_> =
                     segments.into_iter().map(|(_, descriptor)| descriptor).take(socket::MAX_DESCRIPTORS).collect();
-                self.answer(Outcome::Given, &all)
+                self.answer(Outcome::Given, &all).map(|_| ())
             }
             Wish::Page if self.page.is_some() => Err(io::Error::other("it asks for a second page")),
             Wish::Page => match writer.make_reader_page() {
                 Ok(page) => {
-                    self.page = Some(page.id());
-                    self.answer(Outcome::Given, &[OwnedFd::from(page).as_fd()])
+                    let id = page.id();
+                    self.page = Some(id);
+                    if self.answer(Outcome::Given, &[OwnedFd::from(page).as_fd()])? == Outcome::Later {
+                        self.page = None;
+                        writer.reader_gone(id);
+                    }
+                    Ok(())
                 }
                 Err(error) => {
                     trace!("a reader gets no page: {error}");
-                    self.answer(Outcome::NoRoom, &[])
+                    self.answer(Outcome::NoRoom, &[]).map(|_| ())
                 }
             },
         }
     }
 
-    fn answer(&self, outcome: Outcome, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    /// Answers. Returns the outcome that was said: with descriptors it is another one, where as many of them are on
+    /// their way as the kernel allows this user.
+    fn answer(&self, outcome: Outcome, descriptors: &[BorrowedFd<'_>]) -> io::Result<Outcome> {
         let answer = message::answer(outcome, descriptors.len());
-        match socket::send(&self.stream, &answer, descriptors)? {
-            message::ANSWER => Ok(()),
-            _ => Err(io::Error::other("it does not read its answers")),
+        match socket::send(&self.stream, &answer, descriptors) {
+            Ok(message::ANSWER) => Ok(outcome),
+            Ok(_) => Err(io::Error::other("it does not read its answers")),
+            Err(error) if !descriptors.is_empty() && passes(&error) => {
+                trace!("a reader is to ask again: {error}");
+                self.answer(Outcome::Later, &[])
+            }
+            Err(error) => Err(error),
         }
     }
+}
+
+fn passes(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETOOMANYREFS | libc::ENOBUFS | libc::ENOMEM))
 }
 
 /// Compares two tokens in a time that says nothing of where they differ.

@@ -1,7 +1,7 @@
 //! Requests of readers and answers of listeners: a few bytes of fixed length each.
 //!
 //! ```text
-//! request   0   4  magic "INSH"           answer   0   1  outcome: 0 given, 1 refused, 2 no room
+//! request   0   4  magic "INSH"           answer   0   1  outcome: 0 given, 1 refused, 2 no room, 3 later
 //!           4   2  version                         1   1  number of descriptors that come with it
 //!           6   2  wish: 1 segments, 2 page        2   6  zero
 //!           8  16  token
@@ -69,6 +69,8 @@ pub enum Outcome {
     Given,
     Refused,
     NoRoom,
+    /// The descriptors cannot be passed just now: ask again.
+    Later,
 }
 
 /// An answer, without the descriptors.
@@ -82,6 +84,7 @@ pub fn outcome(bytes: [u8; ANSWER]) -> Option<(Outcome, usize)> {
         0 => Outcome::Given,
         1 => Outcome::Refused,
         2 => Outcome::NoRoom,
+        3 => Outcome::Later,
         _ => return None,
     };
     Some((outcome, bytes[1].into()))
@@ -136,7 +139,7 @@ mod tests {
             assert_eq!(Request::from_bytes(&bad), None, "byte {at}");
         }
         assert_eq!(outcome(answer(Outcome::NoRoom, 64)), Some((Outcome::NoRoom, 64)));
-        assert_eq!(outcome([3; ANSWER]), None);
+        assert_eq!(outcome([4; ANSWER]), None);
     }
 
     #[test]

@@ -48,7 +48,9 @@
 //! # When something dies
 //!
 //! A reader's page is forgotten when its connection ends, which is when its process does, or drops its reader. A reader
-//! whose writer is gone goes on with what it has mapped; what it has not is [`LinkError`].
+//! whose writer is gone goes on with what it has mapped; what it has not is [`LinkError`]. One whose writer is late, or
+//! that has no descriptors left itself, keeps its connection, and all that its guards hold.
+mod link;
 mod listener;
 mod message;
 #[cfg(feature = "named-segments")]

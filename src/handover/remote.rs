@@ -1,25 +1,20 @@
 //! The reader's end: a reader that asks for what it lacks.
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-use super::message::{self, ANSWER, Outcome, Request, TOKEN, Token, Wish};
+use super::link::{LONGEST, Link, NO_TRUST, Trust};
+use super::message::{self, TOKEN, Token, Wish};
 use crate::data::Value;
 #[cfg(feature = "named-segments")]
 use crate::store::named::{Mapped, NameError};
-use crate::store::{
-    AttachError, Guard, Have, JobReader, MappedSegment, Miss, PinError, Question, RawValue, ReaderPage,
-};
+use crate::store::{AttachError, Guard, Have, JobReader, Miss, PinError, Question, RawValue, ReaderPage};
 use crate::sys::socket::{self, Door};
 
 /// Time that a writer has for an answer, unless its reader says otherwise.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// Longest time that is waited: more is no instant any more.
-const LONGEST: Duration = Duration::from_secs(1 << 31);
 /// Times that a look-up is repeated because its record was being replaced.
 const REPEATS: usize = 8;
 /// Time between two looks whether the writer is still there.
@@ -29,12 +24,16 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The connection has failed, now or before: the writer is gone, or has cut it.
+    /// The connection has failed, now or before: the writer is gone, or has cut it. An error of the kind
+    /// [`TimedOut`](io::ErrorKind::TimedOut) says that the answer has not come in time; the next one may.
     #[error("the writer cannot be asked: {0}")]
     Lost(io::Error),
-    /// The writer refuses: the token is another one.
-    #[error("the writer refuses to answer: the token of the address is not its own")]
+    /// The writer refuses: the token is another one, or this user may not read.
+    #[error("the writer refuses to answer: the token of the address is not its own, or this user may not read")]
     Refused,
+    /// This process has no descriptors left for the segments: to be asked again when it has.
+    #[error("this process has no room for the descriptors of segments")]
+    NoDescriptors,
     /// The writer has something, but no room for what is asked for.
     #[error("the writer has no room for the page that guards need")]
     NoRoom,
@@ -109,26 +108,6 @@ pub(super) enum Way {
 
 /// A reader, and the way to the writer of its segments.
 pub type Opened = (JobReader, Source);
-
-pub(super) struct Link {
-    /// Nothing once an answer is missing: another one would be taken for it.
-    stream: Option<UnixStream>,
-    token: Token,
-    patience: Duration,
-    #[cfg_attr(not(feature = "named-segments"), expect(dead_code, reason = "all segments are sealed"))]
-    trust: Trust,
-}
-
-/// Trust in the owner of segments that are not sealed.
-#[cfg(feature = "named-segments")]
-pub(super) type Trust = bool;
-#[cfg(not(feature = "named-segments"))]
-pub(super) struct Trust;
-
-#[cfg(feature = "named-segments")]
-const NO_TRUST: Trust = false;
-#[cfg(not(feature = "named-segments"))]
-const NO_TRUST: Trust = Trust;
 
 impl RemoteReader {
     /// Opens an address ([`Listener::address`](super::Listener::address)). The writer has 30 s for each answer.
@@ -296,7 +275,7 @@ impl Source {
     }
 
     fn begin(stream: UnixStream, token: Token, patience: Duration, trust: Trust) -> Result<Opened, OpenError> {
-        let mut link = Link { stream: Some(stream), token, patience, trust };
+        let mut link = Link::new(stream, token, patience, trust);
         let page = match link.ask(Wish::Page, Have::default()) {
             Ok(page) => page.first().map(|page| ReaderPage::map(page.as_fd())).transpose(),
             // Without one there are no guards, and values are copied.
@@ -339,7 +318,7 @@ impl Source {
                 reader.add(link.map(&segment)?)?;
             }
             if reader.have() == before {
-                return Err(link.lose(io::Error::other("it has less than its own segments say")));
+                return Err(link.give_up(io::Error::other("it has less than its own segments say")));
             }
         }
         Ok(())
@@ -348,78 +327,4 @@ impl Source {
 
 fn locked(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
     link.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Link {
-    /// Maps a segment that the writer has sent.
-    fn map(&self, segment: &OwnedFd) -> Result<MappedSegment, AttachError> {
-        #[cfg(feature = "named-segments")]
-        if self.trust {
-            return MappedSegment::map_trusting_owner(segment.as_fd());
-        }
-        MappedSegment::map(segment.as_fd())
-    }
-
-    /// Returns whether the writer is still there.
-    fn is_up(&self) -> bool {
-        let Some(stream) = &self.stream else { return false };
-        let mut ready = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
-        // Nothing comes that was not asked for, but the end.
-        poll(&mut ready, PollTimeout::ZERO).is_ok_and(|ready| ready == 0)
-    }
-
-    fn lose(&mut self, error: io::Error) -> LinkError {
-        self.stream = None;
-        LinkError::Lost(error)
-    }
-
-    /// Asks, and waits for the answer.
-    fn ask(&mut self, wish: Wish, have: Have) -> Result<Vec<OwnedFd>, LinkError> {
-        let Some(stream) = &self.stream else { return Err(LinkError::Lost(io::ErrorKind::NotConnected.into())) };
-        let request = Request { wish, token: self.token, have }.to_bytes();
-        match exchange(stream, &request, self.patience) {
-            Ok((Outcome::Given, descriptors)) => Ok(descriptors),
-            Ok((Outcome::NoRoom, _)) => Err(LinkError::NoRoom),
-            Ok((Outcome::Refused, _)) => {
-                self.stream = None;
-                Err(LinkError::Refused)
-            }
-            Err(error) => Err(self.lose(error)),
-        }
-    }
-}
-
-fn exchange(stream: &UnixStream, request: &[u8], patience: Duration) -> io::Result<(Outcome, Vec<OwnedFd>)> {
-    // Nothing else is under way, so there is room for all of it.
-    if socket::send(stream, request, &[])? != request.len() {
-        return Err(io::ErrorKind::WriteZero.into());
-    }
-    let until = Instant::now() + patience.min(LONGEST);
-    let (mut answer, mut filled, mut descriptors) = ([0; ANSWER], 0, Vec::new());
-    while filled < ANSWER {
-        match socket::receive(stream, &mut answer[filled..], &mut descriptors) {
-            Ok(received) if received.truncated => return Err(io::Error::other("descriptors were lost on the way")),
-            Ok(received) if received.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(received) => filled += received.bytes,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for(stream, until)?,
-            Err(error) => return Err(error),
-        }
-    }
-    match message::outcome(answer) {
-        Some((outcome, count)) if count == descriptors.len() => Ok((outcome, descriptors)),
-        _ => Err(io::Error::other("an answer of another protocol")),
-    }
-}
-
-fn wait_for(stream: &UnixStream, until: Instant) -> io::Result<()> {
-    let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    // Up to the next millisecond, or it would spin through the last one.
-    let left = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-    match poll(&mut [PollFd::new(stream.as_fd(), PollFlags::POLLIN)], left) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
 }

@@ -1,4 +1,5 @@
 //! Readers that find their writer by its address.
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
@@ -6,6 +7,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::remote::PATIENCE;
 use super::*;
 use crate::data::{Info, Key, Nspace, Posted, Rank, Scope, Value, keys};
 use crate::store::{Budget, JobInfo, JobWriter, Limits, Miss, Question};
@@ -69,6 +71,70 @@ fn a_reader_keeps_up_with_its_writer() {
     assert!(matches!(reader.get(&Question::new(Rank(1), "later")), Err(RemoteMiss::Link(LinkError::Lost(_)))));
     assert_eq!(reader.wait(reader.reader().releases(), None), Waited::WriterGone);
     assert_eq!(reader.wait(reader.reader().releases(), Some(Duration::ZERO)), Waited::TimedOut);
+}
+
+#[test]
+fn an_answer_that_comes_late_costs_neither_the_connection_nor_what_guards_hold() {
+    let (mut listener, mut writer) = (Listener::open().unwrap(), writer(&Limits::default()));
+    post(&mut writer, "card", vec![1u8; 4096]);
+    let address = listener.address().to_owned();
+    let opened = thread::spawn(move || RemoteReader::open(&address).unwrap());
+    let reader = serve(&mut listener, &mut writer, opened);
+    let (card, large) = (Question::new(Rank(0), "card"), Question::new(Rank(0), "large"));
+    let guard = reader.pin().unwrap();
+    let held = guard.get(&card).unwrap();
+
+    post(&mut writer, "large", vec![7u8; 3 << 20]);
+    reader.set_patience(Duration::from_millis(1));
+    for _ in 0..2 {
+        // Nobody serves, and the second look waits for the answer to the first.
+        let late = reader.get(&large);
+        assert!(matches!(late, Err(RemoteMiss::Link(LinkError::Lost(e))) if e.kind() == std::io::ErrorKind::TimedOut));
+    }
+    assert_eq!(reader.wait(0, Some(Duration::ZERO)), Waited::TimedOut);
+    for round in 0..1000 {
+        post(&mut writer, "card", vec![round as u8 | 2; 4096]);
+        listener.serve(&mut writer).unwrap();
+    }
+    writer.reclaim();
+    assert!(held.bytes().iter().all(|byte| *byte == 1), "the writer has forgotten the reader's page");
+    assert_eq!(listener.readers(), 1);
+    reader.set_patience(PATIENCE);
+    let found = thread::scope(|scope| {
+        let looking = scope.spawn(|| reader.get(&large).unwrap());
+        while !looking.is_finished() {
+            listener.serve(&mut writer).unwrap();
+        }
+        looking.join().unwrap()
+    });
+    assert_eq!(found.as_bytes().map(<[u8]>::len), Some(3 << 20));
+}
+
+#[test]
+fn a_reader_asks_again_where_descriptors_could_not_be_passed() {
+    let mut writer = writer(&Limits::default());
+    post(&mut writer, "card", 1u32);
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let opened = thread::spawn(move || RemoteReader::over(theirs).unwrap());
+    let asked = || {
+        let mut request = [0; message::REQUEST];
+        (&ours).read_exact(&mut request).unwrap();
+        message::Request::from_bytes(&request).unwrap()
+    };
+    let answer = |outcome, all: &[_]| socket::send(&ours, &message::answer(outcome, all.len()), all).unwrap();
+    for (wish, outcome) in
+        [(message::Wish::Page, message::Outcome::NoRoom), (message::Wish::Segments, message::Outcome::Given)]
+    {
+        assert_eq!(asked().wish, wish);
+        answer(message::Outcome::Later, &[]);
+        let request = asked();
+        assert_eq!(request.wish, wish);
+        let all = writer.segments(&request.have).into_iter().map(|(_, descriptor)| descriptor);
+        let all: Vec<_> = all.filter(|_| wish == message::Wish::Segments).collect();
+        answer(outcome, &all);
+    }
+    let reader = opened.join().unwrap();
+    assert_eq!(reader.get(&Question::new(Rank(0), "card")).unwrap(), Value::from(1u32));
 }
 
 #[test]

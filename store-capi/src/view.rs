@@ -128,7 +128,8 @@ fn link(error: LinkError) -> Code {
         }
         LinkError::Named(error) => named(error),
         LinkError::Refused => fail(Status::ERR_NO_PERMISSIONS, error),
-        LinkError::NoRoom => fail(Status::ERR_OUT_OF_RESOURCE, error),
+        LinkError::NoRoom | LinkError::NoDescriptors => fail(Status::ERR_OUT_OF_RESOURCE, error),
+        LinkError::Lost(ref late) if late.kind() == ErrorKind::TimedOut => fail(Status::ERR_TIMEOUT, error),
         LinkError::Attach(error) => attached(error),
         _ => fail(Status::ERR_LOST_CONNECTION, error),
     }

@@ -81,6 +81,14 @@ fn what_a_killed_writer_has_left_is_read() {
 }
 
 #[test]
+fn nobody_loses_anything_for_want_of_descriptors() {
+    // Not under valgrind, which has descriptors of its own.
+    for flags in [&[][..], &[SANITIZERS]] {
+        assert_eq!(run(&mut Command::new(compile("scarce", flags))).stdout, b"ok\n");
+    }
+}
+
+#[test]
 fn values_of_every_kind_are_put_as_c_has_them() {
     holds("types");
 }

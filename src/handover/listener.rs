@@ -4,9 +4,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::geteuid;
 
 use super::message::{self, Outcome, REQUEST, Request, TOKEN, Token, Wish};
@@ -20,6 +23,10 @@ const MAX_READERS: usize = 1 << 14;
 const AT_ONCE: usize = 64;
 /// The name of the listening socket among the connections' numbers.
 const DOOR: u64 = 0;
+/// The name of the clock among them.
+const CLOCK: u64 = u64::MAX;
+/// Time between two looks for descriptors, where this process has none left for those who come.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A reader's connection.
 struct Connection {
@@ -48,6 +55,9 @@ pub struct Peer {
 /// its process must leave it alone.
 pub struct Listener {
     door: UnixListener,
+    /// Says when to look at the door again that was shut for want of descriptors.
+    clock: TimerFd,
+    is_shut: bool,
     epoll: Epoll,
     token: Token,
     address: String,
@@ -69,9 +79,12 @@ impl Listener {
         door.set_nonblocking(true)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(&door, EpollEvent::new(EpollFlags::EPOLLIN, DOOR))?;
+        let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        epoll.add(&clock, EpollEvent::new(EpollFlags::EPOLLIN, CLOCK))?;
         let users = vec![geteuid().as_raw(), 0];
         let address = message::address(&name, &token);
-        Ok(Self { door, epoll, token, address, users, connections: HashMap::new(), last: DOOR })
+        let connections = HashMap::new();
+        Ok(Self { door, clock, is_shut: false, epoll, token, address, users, connections, last: DOOR })
     }
 
     /// The text that readers open: for their environment (`INSTANTON_STORE`), and for nobody else, because it has the
@@ -125,6 +138,10 @@ impl Listener {
             for event in &events[..count] {
                 match event.data() {
                     DOOR => self.accept(),
+                    CLOCK => {
+                        let _ = self.clock.wait();
+                        self.accept();
+                    }
                     id => self.hear(id, writer),
                 }
             }
@@ -138,8 +155,9 @@ impl Listener {
         for _ in 0..AT_ONCE {
             let stream = match self.door.accept() {
                 Ok((stream, _)) => stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return trace!("a reader cannot be let in: {error}"),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => return self.shut(&error),
             };
             let added = match socket::peer(&stream) {
                 Ok(peer) if self.users.contains(&peer.uid) => {
@@ -150,6 +168,29 @@ impl Listener {
             };
             added.unwrap_or_else(|error| trace!("a reader is not let in: {error}"));
         }
+        self.open_again();
+    }
+
+    /// Lets those who come wait: otherwise the descriptor would stay readable, and its owner's loop would turn for
+    /// nothing.
+    fn shut(&mut self, why: &io::Error) {
+        if !self.is_shut {
+            trace!("no reader can be let in, for now: {why}");
+        }
+        let after = Expiration::OneShot(TimeSpec::from_duration(PAUSE));
+        let watched = self.clock.set(after, TimerSetTimeFlags::empty());
+        self.is_shut = watched.and_then(|()| self.watch_door(EpollFlags::empty())).is_ok();
+    }
+
+    fn open_again(&mut self) {
+        if self.is_shut && self.watch_door(EpollFlags::EPOLLIN).is_ok() {
+            self.is_shut = false;
+            trace!("readers are let in again");
+        }
+    }
+
+    fn watch_door(&self, events: EpollFlags) -> nix::Result<()> {
+        self.epoll.modify(&self.door, &mut EpollEvent::new(events, DOOR))
     }
 
     fn hear(&mut self, id: u64, writer: &mut JobWriter) {

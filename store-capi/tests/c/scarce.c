@@ -1,4 +1,5 @@
-/* A reader that runs out of descriptors loses nothing that it has, and goes on when there are some again. */
+/* Readers and a writer that run out of descriptors, and a writer that is late: nobody loses what it has, and all goes on
+ * when there are some again. */
 #include "check.h"
 #include <poll.h>
 #include <sys/resource.h>
@@ -73,6 +74,20 @@ static void reader(const char *address)
     exit(0);
 }
 
+static void late_comer(const char *address)
+{
+    instanton_view_spec_t spec = INSTANTON_VIEW_SPEC_INIT;
+    instanton_view_t *view = NULL;
+    instanton_guard_t *guard = NULL;
+
+    spec.address = address;
+    DONE(instanton_view_open(&spec, &view));
+    DONE(instanton_view_pin(view, &guard));
+    DONE(instanton_view_unpin(guard));
+    instanton_view_free(view);
+    exit(0);
+}
+
 /* Answers readers until something is said, or a process has ended well. */
 static void serve(instanton_job_t *job, pid_t until)
 {
@@ -99,6 +114,8 @@ int main(void)
     instanton_job_t *job = job_on("alpha", 4);
     char address[INSTANTON_ADDRESS_SIZE], *much = calloc(1, LARGE);
     instanton_entry_t post = entry("card", bytes(much, SMALL));
+    struct pollfd ready = { .events = POLLIN };
+    int is_quiet = 0;
     pid_t pid;
 
     memset(much, 'A', LARGE);
@@ -122,6 +139,23 @@ int main(void)
         DONE(instanton_job_serve(job));
     }
     say(answered[1]);
+    serve(job, pid);
+
+    /* A reader comes when the writer has none left: the descriptor is not readable all the time. */
+    DONE(instanton_job_descriptor(job, &ready.fd));
+    CHECK(0 == poll(&ready, 1, 0));
+    CHECK((pid = fork()) >= 0);
+    if (0 == pid) {
+        late_comer(address);
+    }
+    limit(1);
+    for (int turn = 0; turn < 100 && !is_quiet; turn++) {
+        CHECK(1 == poll(&ready, 1, -1));
+        DONE(instanton_job_serve(job));
+        is_quiet = 0 == poll(&ready, 1, 0);
+    }
+    limit(0);
+    CHECK(is_quiet);
     serve(job, pid);
     instanton_job_free(job);
     free(much);

@@ -163,7 +163,11 @@ impl Listener {
                 Ok(peer) if self.users.contains(&peer.uid) => {
                     self.add(stream, Some(Peer { process: peer.pid, user: peer.uid }))
                 }
-                Ok(peer) => Err(io::Error::other(format!("user {} may not read", peer.uid))),
+                Ok(peer) => {
+                    // It is told, if it still listens.
+                    let _ = socket::send(&stream, &message::answer(Outcome::Refused, 0), &[]);
+                    Err(io::Error::other(format!("user {} may not read", peer.uid)))
+                }
                 Err(error) => Err(error),
             };
             added.unwrap_or_else(|error| trace!("a reader is not let in: {error}"));

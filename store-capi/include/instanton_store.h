@@ -22,7 +22,7 @@ typedef struct instanton_view_t instanton_view_t;
 typedef struct instanton_guard_t instanton_guard_t;
 
 /* The version of this header: the library refuses what it does not know. */
-#define INSTANTON_STORE_VERSION 0x00010002
+#define INSTANTON_STORE_VERSION 0x00010003
 /* It is done. */
 #define INSTANTON_SUCCESS 0
 /* The value is being replaced, or cannot be held in place any more: ask again, or copy it. */
@@ -285,9 +285,14 @@ int instanton_job_reader(instanton_job_t *job, int *descriptor, uint64_t *reader
 int instanton_job_reader_gone(instanton_job_t *job, uint64_t reader);
 
 /* Opens an abstract Unix socket, and says the address for instanton_view_open: to be put into the
- * environment of those who may read, and shown to nobody else. They must be of the same user, or root.
- * Thread: one thread at a time for each job. */
+ * environment of those who may read, and shown to nobody else. They must be of the same user, or root, or
+ * of a user whom instanton_job_allow names. Thread: one thread at a time for each job. */
 int instanton_job_listen(instanton_job_t *job, char *address, size_t room);
+
+/* Lets processes of another user read by the address, which they must know as well: a server of root's has
+ * processes of its users. All others are INSTANTON_ERR_NO_PERMISSIONS when they open it. After
+ * instanton_job_listen. Thread: one thread at a time for each job. */
+int instanton_job_allow(instanton_job_t *job, uint32_t user);
 
 /* Gives the descriptor that is readable when readers have asked something. It is the job's. Thread: one
  * thread at a time for each job. */

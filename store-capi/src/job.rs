@@ -131,6 +131,10 @@ fn unpublished() -> Code {
     fail(Status::ERR_INIT, "nothing of this job has been published (instanton_job_publish)")
 }
 
+fn unheard() -> Code {
+    fail(Status::ERR_INIT, "instanton_job_listen comes first")
+}
+
 fn written(error: WriteError) -> Code {
     fail(error.status(), error)
 }
@@ -403,10 +407,15 @@ export! {
         Ok(())
     }
 
+    fn instanton_job_allow(job: *mut instanton_job_t, user: u32) {
+        let listener = there(job, "job")?.listener.as_mut().ok_or_else(unheard)?;
+        listener.allow(user);
+        Ok(())
+    }
+
     fn instanton_job_descriptor(job: *mut instanton_job_t, descriptor: *mut c_int) {
         let (job, descriptor) = (there(job, "job")?, there(descriptor, "descriptor")?);
-        let listener = job.listener.as_ref().ok_or_else(|| fail(Status::ERR_INIT, "instanton_job_listen comes first"))?;
-        *descriptor = listener.as_fd().as_raw_fd();
+        *descriptor = job.listener.as_ref().ok_or_else(unheard)?.as_fd().as_raw_fd();
         Ok(())
     }
 

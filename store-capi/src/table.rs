@@ -4,7 +4,7 @@ use libc::c_char;
 use crate::boundary;
 
 /// The version of the header that the library was built with.
-pub const VERSION: u32 = 0x0001_0002;
+pub const VERSION: u32 = 0x0001_0003;
 
 /// As the header says.
 #[unsafe(no_mangle)]

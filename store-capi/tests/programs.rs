@@ -89,6 +89,11 @@ fn nobody_loses_anything_for_want_of_descriptors() {
 }
 
 #[test]
+fn readers_of_another_user_are_let_in_when_the_writer_says_so() {
+    holds("users");
+}
+
+#[test]
 fn values_of_every_kind_are_put_as_c_has_them() {
     holds("types");
 }

@@ -6,12 +6,15 @@
 //! file that they have mapped.
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use instanton::internal::stock::SERVED;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use crate::out;
 use crate::release;
@@ -37,6 +40,8 @@ pub struct Library {
 
 /// Name of the plug-in among others.
 const NAME: &str = "pmix_mca_gds_instanton.so";
+/// Beginning of the name that it has while it is written; behind it is the number of the process that does so.
+const BESIDE: &str = ".pmix_mca_gds_instanton.so.";
 /// Text that only the plug-in has in it.
 const MARK: &[u8] = b"pmix_mca_gds_instanton_component";
 /// Folders in which a system has its library; in the first ones, those of each architecture.
@@ -122,15 +127,18 @@ fn install(place: &Place) -> anyhow::Result<()> {
         bail!("{release} is not served; the plug-in serves {}", SERVED.join(", "));
     }
     there(place)?;
+    sweep(&place.folder);
     write(&place.plugin(), &built()?)?;
     out::write(&format!("{} is installed; servers that start from now on use it\n", place.plugin().display()))
 }
 
 /// Writes a file as a whole, or not at all.
 fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let beside = file.with_file_name(format!(".{NAME}.{}", std::process::id()));
+    let beside = file.with_file_name(format!("{BESIDE}{}", std::process::id()));
     let written = (|| {
-        let mut new = File::options().write(true).create_new(true).mode(0o755).open(&beside)?;
+        let mut new = File::options().write(true).create_new(true).open(&beside)?;
+        // Servers and programs of every user load it, whatever the umask of who installs it.
+        new.set_permissions(fs::Permissions::from_mode(0o755))?;
         new.write_all(bytes)?;
         new.sync_all()?;
         fs::rename(&beside, file)
@@ -140,6 +148,19 @@ fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         let _ = fs::remove_file(&beside);
     }
     written.with_context(|| format!("{} cannot be written", file.display()))
+}
+
+/// Removes what was left by commands that were killed while they wrote.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let writer = name.to_str().and_then(|name| name.strip_prefix(BESIDE)).and_then(|pid| pid.parse().ok());
+        let Some(writer) = writer.filter(|pid| *pid > 0).map(Pid::from_raw) else { continue };
+        if writer == Pid::this() || kill(writer, None) == Err(Errno::ESRCH) {
+            // It is in nobody's way.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// The plug-in as it is installed.
@@ -200,6 +221,7 @@ fn status(place: &Place) -> anyhow::Result<()> {
 
 fn remove(place: &Place) -> anyhow::Result<()> {
     let file = place.plugin();
+    sweep(&place.folder);
     if there(place)?.is_none() {
         return out::write(&format!("{} is not there\n", file.display()));
     }

@@ -1,5 +1,6 @@
 //! `instanton gds`: the plug-in for stock servers comes, is told apart from others, and goes.
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -51,6 +52,30 @@ fn the_plug_in_is_installed_shown_and_removed() {
     assert!(place.run("install").0 && place.run("remove").0);
     assert!(!place.plugin().exists());
     assert!(place.run("remove") == (true, format!("{} is not there\n", place.plugin().display())));
+}
+
+#[test]
+fn everybody_can_load_what_is_installed_with_a_strict_umask() {
+    let place = Place::new("umask", "OpenPMIx 4.2.2rc2");
+    let command = place.0.join("bin/instanton");
+    let mut run = Command::new("/bin/sh");
+    run.args(["-c", "umask 077; exec \"$0\" gds install --for \"$1\""]);
+    assert!(run.arg(command).arg(place.0.join("stock/libpmix.so.2")).status().unwrap().success());
+    assert_eq!(fs::metadata(place.plugin()).unwrap().permissions().mode() & 0o777, 0o755);
+}
+
+#[test]
+fn what_a_killed_command_has_left_goes_with_the_next_one() {
+    let place = Place::new("killed", "OpenPMIx 4.2.2rc2");
+    let beside = |pid: u32| place.plugin().with_file_name(format!(".{NAME}.{pid}"));
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    for command in ["install", "remove"] {
+        fs::write(beside(ended.id()), PLUGIN).unwrap();
+        fs::write(beside(std::process::id()), PLUGIN).unwrap();
+        assert!(place.run(command).0);
+        assert!(!beside(ended.id()).exists() && beside(std::process::id()).exists(), "{command}");
+    }
 }
 
 #[test]

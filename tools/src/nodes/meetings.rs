@@ -21,7 +21,12 @@
 //! Events of groups pass the hub as well. A member that has left its group is named no more by those who meet in the
 //! group's name from then on, so meetings with it are known by the others from then on. The construction of a group that
 //! one of its processes gives up is over for all.
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+//!
+//! What is kept for those who come late, when nobody waits any more, is [remembered](remembered) within bounds: meetings
+//! that have failed, nodes that were absent from others, members that have left and leaders.
+mod remembered;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use instanton::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use instanton::data::{Nspace, Proc, Status};
@@ -29,6 +34,14 @@ use instanton::server::Operation;
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::census::Census;
+use remembered::{Remembered, about};
+
+/// Most bytes of what was brought that are kept when nobody waits any more.
+const MOST_KEPT: usize = 64 << 10;
+/// Bytes of an entry in a table, beside what it names.
+const ENTRY: usize = 256;
+/// Most failed meetings of the same processes that are kept for those who come late.
+const MOST_FAILED: usize = 256;
 
 /// A collective operation.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash)]
@@ -136,14 +149,16 @@ struct Waiting {
 #[derive(Default)]
 pub struct Meetings {
     open: HashMap<Key, Vec<Meeting>>,
+    /// Keys of failed meetings that nobody waits for: they tell those who come late.
+    spent: Remembered<Key, ()>,
     /// Nodes that were absent from meetings that are over.
-    missed: HashMap<Key, BTreeSet<usize>>,
+    missed: Remembered<Key, BTreeSet<usize>>,
     failed: Vec<MembersFailed>,
-    made: HashMap<Nspace, Made>,
+    made: Remembered<Nspace, Made>,
     /// Members that have left their groups.
-    left: HashMap<Nspace, BTreeSet<Proc>>,
+    left: Remembered<Nspace, BTreeSet<Proc>>,
     /// Leaders of groups under construction.
-    leaders: HashMap<Nspace, Proc>,
+    leaders: Remembered<Nspace, Proc>,
     last_context: usize,
 }
 
@@ -237,38 +252,56 @@ impl Meetings {
     /// ended well, or has failed.
     pub fn withdraw(&mut self, (kind, procs): (&Kind, &[Proc]), node: usize, census: &Census) -> Answers {
         let waits = |waiting: &Waiting| waiting.node == node && waiting.procs == procs;
-        for (_, queue) in self.open.iter_mut().filter(|(key, _)| key.0 == *kind) {
-            let late = queue.iter_mut().filter(|meeting| meeting.waiting.iter().any(waits));
-            late.for_each(|meeting| _ = meeting.failed.get_or_insert(Status::ERR_TIMEOUT));
+        let mut concerned = HashSet::new();
+        for (key, queue) in self.open.iter_mut().filter(|(key, _)| key.0 == *kind) {
+            for meeting in queue.iter_mut().filter(|meeting| meeting.waiting.iter().any(waits)) {
+                meeting.failed.get_or_insert(Status::ERR_TIMEOUT);
+                concerned.insert(key.clone());
+            }
         }
-        self.count(census)
+        self.count_in(census, |key| concerned.contains(key))
     }
 
     /// Processes have ended, or a node is lost: nobody waits for nodes that are absent from now on.
     pub fn count(&mut self, census: &Census) -> Answers {
-        let mut answers = Answers::new();
-        for (key, queue) in &mut self.open {
+        self.count_in(census, |_| true)
+    }
+
+    /// Counts in those meetings that something concerns.
+    fn count_in(&mut self, census: &Census, is_concerned: impl Fn(&Key) -> bool) -> Answers {
+        let (mut answers, mut ended) = (Answers::new(), Vec::new());
+        for (key, queue) in self.open.iter_mut().filter(|(key, _)| is_concerned(key)) {
+            let mut is_ended = false;
             for meeting in queue {
+                let was_spent = meeting.is_spent();
                 meeting.count(key, census, &self.leaders, &mut self.failed);
                 answers.extend(meeting.proceed(&key.0, &mut self.last_context));
+                is_ended |= meeting.is_over() || meeting.is_spent() && !was_spent;
             }
+            ended.extend(is_ended.then(|| key.clone()));
         }
-        let keys: Vec<_> = self.open.keys().cloned().collect();
-        keys.iter().for_each(|key| self.close(key));
+        ended.iter().for_each(|key| self.close(key));
         answers
     }
 
     /// A member has left a group. Meetings of the group go on without it where that is wanted, under the name of the
     /// others; those fail that still wait for its node.
     pub fn leave(&mut self, group: &Nspace, proc: &Proc, census: &Census) -> Answers {
-        self.left.entry(group.clone()).or_default().insert(proc.clone());
+        self.left.put(about(std::slice::from_ref(proc)), group, |left| {
+            let mut left = left.unwrap_or_default();
+            left.insert(proc.clone());
+            let bytes = ENTRY + group.as_bytes().len() + left.len() * size_of::<Proc>();
+            (left, bytes)
+        });
         let node = census.nodes_of(std::slice::from_ref(proc)).and_then(|nodes| nodes.first().copied());
         let concerned = |(_, procs): &Key, queue: &mut Vec<Meeting>| {
             let is_of_group = |meeting: &Meeting| meeting.group.as_ref() == Some(group);
             queue.iter().any(is_of_group) && census.by_rank(procs).contains(proc)
         };
         let concerned: Vec<(Key, Vec<Meeting>)> = self.open.extract_if(concerned).collect();
+        let mut named_now = HashSet::new();
         for (key, queue) in concerned {
+            self.spent.remove(&key);
             let procs = without(census, &key.1, |other| other == proc);
             for mut meeting in queue {
                 let is_of_group = meeting.group.as_ref() == Some(group);
@@ -280,10 +313,12 @@ impl Meetings {
                     meeting.absent.insert(node, vec![proc.clone()]);
                 }
                 let named = if goes_on { procs.clone() } else { key.1.clone() };
-                self.open.entry((key.0.clone(), named)).or_default().push(meeting);
+                let key = (key.0.clone(), named);
+                named_now.insert(key.clone());
+                self.open.entry(key).or_default().push(meeting);
             }
         }
-        self.count(census)
+        self.count_in(census, |key| named_now.contains(key))
     }
 
     /// A process gives up the construction of a group that it was to be in.
@@ -293,13 +328,16 @@ impl Meetings {
         for (_, queue) in self.open.iter_mut().filter(|(key, _)| given_up(key)) {
             queue.iter_mut().for_each(|meeting| _ = meeting.failed.get_or_insert(Status::GROUP_CONSTRUCT_ABORT));
         }
-        self.count(census)
+        self.count_in(census, |key| key.0 == constructs)
     }
 
     /// A group under construction has this leader, or none.
     pub fn lead(&mut self, group: &Nspace, leader: Option<Proc>) {
         match leader {
-            Some(leader) => _ = self.leaders.insert(group.clone(), leader),
+            Some(leader) => {
+                let bytes = ENTRY + group.as_bytes().len();
+                self.leaders.put(about(std::slice::from_ref(&leader)), group, |_| (leader.clone(), bytes));
+            }
             None => _ = self.leaders.remove(group),
         }
     }
@@ -313,7 +351,7 @@ impl Meetings {
                 undecided.retain(|proc| !by.contains(proc));
             }
         }
-        self.count(census)
+        self.count_in(census, |key| key.0 == constructs)
     }
 
     /// A group was made of these, by invitation.
@@ -323,8 +361,9 @@ impl Meetings {
     }
 
     fn note_made(&mut self, group: &Nspace, members: &[Proc], since: u64) {
-        let of = members.iter().map(|proc| proc.nspace.clone()).collect();
-        self.made.insert(group.clone(), Made { since, of });
+        let of: BTreeSet<Nspace> = members.iter().map(|proc| proc.nspace.clone()).collect();
+        let bytes = ENTRY + group.as_bytes().len() + of.len() * size_of::<Nspace>();
+        self.made.put(about(members), group, |_| (Made { since, of }, bytes));
     }
 
     /// Takes the members of groups that are found to be gone.
@@ -354,6 +393,7 @@ impl Meetings {
             left.retain(|proc| proc.nspace != *nspace);
             !left.is_empty()
         });
+        self.spent.retain(|key, ()| !involves(key));
         let over = self.open.extract_if(|key, _| involves(key));
         let mut answers = Answers::new();
         for ((kind, _), queue) in over {
@@ -388,15 +428,36 @@ impl Meetings {
             queue.retain(|meeting| !meeting.come.is_empty());
         }
         self.open.retain(|_, queue| !queue.is_empty());
+        let open = &self.open;
+        self.spent.retain(|key, ()| open.contains_key(key));
         answers
     }
 
-    /// Forgets the meetings of a key that nobody is to come to any more.
+    /// Forgets the meetings of a key that nobody is to come to any more, and of those that nobody waits for the oldest
+    /// where they are many.
     fn close(&mut self, key: &Key) {
-        let Some(queue) = self.open.get_mut(key) else { return };
+        let Some(queue) = self.open.get_mut(key) else { return self.spent.remove(key).unwrap_or_default() };
         let over: Vec<Meeting> = queue.extract_if(.., |meeting| meeting.is_over()).collect();
+        let spent = queue.iter().filter(|meeting| meeting.is_spent()).count();
+        let mut too_many = spent.saturating_sub(MOST_FAILED);
+        queue.retain(|meeting| {
+            let goes = meeting.is_spent() && too_many > 0;
+            too_many -= usize::from(goes);
+            !goes
+        });
         if queue.is_empty() {
             self.open.remove(key);
+            self.spent.remove(key);
+        } else if queue.iter().all(Meeting::is_spent) {
+            let bytes = bytes_of(key) + queue.iter().map(Meeting::bytes).sum::<usize>();
+            for forgotten in self.spent.put(about(&key.1), key, |_| ((), bytes)) {
+                self.open.remove(&forgotten);
+                if let Kind::Group(GROUP_CONSTRUCT, group) = &forgotten.0 {
+                    self.leaders.remove(group);
+                }
+            }
+        } else {
+            self.spent.remove(key);
         }
         for meeting in over {
             match (&key.0, meeting.failed) {
@@ -414,10 +475,20 @@ impl Meetings {
             }
             let mut missed = meeting.absent.into_keys().filter(|node| !meeting.come_again.contains(node)).peekable();
             if missed.peek().is_some() {
-                self.missed.entry(key.clone()).or_default().extend(missed);
+                self.missed.put(about(&key.1), key, |before| {
+                    let mut all = before.unwrap_or_default();
+                    all.extend(missed);
+                    (all, bytes_of(key))
+                });
             }
         }
     }
+}
+
+/// Bytes of what is kept of a key, in three tables.
+fn bytes_of((kind, procs): &Key) -> usize {
+    let name = if let Kind::Group(_, group) = kind { group.as_bytes().len() } else { 0 };
+    ENTRY + 3 * (name + size_of_val(&procs[..]))
 }
 
 /// Processes by their ranks, without some.
@@ -435,12 +506,23 @@ impl Meeting {
         self.have_all_come() && (self.failed.is_some() || self.undecided.is_empty())
     }
 
+    /// Returns whether it has failed and nobody waits for anything.
+    fn is_spent(&self) -> bool {
+        self.failed.is_some() && self.waiting.is_empty() && self.failures.is_empty()
+    }
+
+    /// Bytes of what is kept of it.
+    fn bytes(&self) -> usize {
+        let gone = self.absent.values().map(|gone| size_of_val(&gone[..])).sum::<usize>();
+        ENTRY + size_of::<Self>() + gone + self.data.len()
+    }
+
     /// Finds the nodes that are absent, and those who cannot decide any more.
     fn count(
         &mut self,
         (kind, procs): &Key,
         census: &Census,
-        leaders: &HashMap<Nspace, Proc>,
+        leaders: &Remembered<Nspace, Proc>,
         failed: &mut Vec<MembersFailed>,
     ) {
         self.undecided.retain(|_, undecided| {
@@ -492,6 +574,10 @@ impl Meeting {
             self.waiting.drain(..).map(|Waiting { answer, .. }| (answer, result.clone())).collect();
         if have_all_come {
             answers.extend(self.failures.drain(..).map(|(_, answer)| (answer, Ok(met.clone()))));
+        }
+        if self.is_spent() && self.data.len() > MOST_KEPT {
+            // Whoever comes now is told of the failure. That is worth more than what others have brought.
+            self.data = Vec::new();
         }
         answers
     }

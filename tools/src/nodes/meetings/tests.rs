@@ -309,3 +309,59 @@ fn who_comes_again_in_the_place_of_a_member_is_none() {
     assert_eq!(test.give(answers), [(0, Err(Status::EVENT_JOB_END))]);
     assert!(test.meetings.made.is_empty());
 }
+
+#[test]
+fn what_is_kept_for_those_who_come_late_is_bounded_and_a_job_has_its_own_room() {
+    let (mut test, other) = (Test::new(), Nspace::new("other").unwrap());
+    test.census.place(&other, vec![0, 1]);
+    let others = vec![Proc::new(other.clone(), Rank::WILDCARD)];
+    let come = |test: &mut Test, kind: Kind, procs: &[Proc], node, part| {
+        let said = test.said.clone();
+        let answer: Answer = Box::new(move |result| said.send((node, result)).unwrap());
+        let answers = test.meetings.come((kind, procs), &test.census, (node, part, answer));
+        test.give(answers)
+    };
+    let give_up = |test: &mut Test, kind: &Kind, procs: &[Proc]| {
+        let answers = test.meetings.withdraw((kind, procs), 0, &test.census);
+        assert_eq!(test.give(answers), [(0, Err(Status::ERR_TIMEOUT))]);
+    };
+    // Nobody of the other node comes to any of them; one has brought more than is kept.
+    let data = vec![0; MOST_KEPT + 1];
+    come(&mut test, Kind::Fence, &others, 0, Part { data, ..Part::default() });
+    give_up(&mut test, &Kind::Fence, &others);
+    let named = |number: u32| Nspace::new(format!("{number:0>200}")).unwrap();
+    let last = 3 * remembered::MOST as u32 / 1000;
+    for number in 0..=last {
+        let (group, procs) = (named(number), [proc(0), proc(1)]);
+        let constructs = Kind::Group(GROUP_CONSTRUCT, group.clone());
+        test.meetings.lead(&group, Some(proc(0)));
+        come(&mut test, constructs.clone(), &procs, 0, Part::default());
+        give_up(&mut test, &constructs, &procs);
+        let answers = test.meetings.leave(&group, &proc(0), &test.census);
+        assert_eq!(test.give(answers), []);
+    }
+    let most = remembered::MOST / (ENTRY + 200);
+    let Meetings { open, spent, left, leaders, .. } = &test.meetings;
+    assert!(open.len() < most && spent.len() == open.len() && left.len() <= most && leaders.len() <= most);
+    let late = Err(Status::ERR_TIMEOUT);
+    let told = come(&mut test, Kind::Group(GROUP_CONSTRUCT, named(last)), &[proc(0), proc(1)], 1, Part::default());
+    assert_eq!(told, [(1, late.clone())]);
+    assert_eq!(come(&mut test, Kind::Fence, &others, 1, Part::default()), [(1, late)], "its job has had few of them");
+
+    // Those of the same processes, and nodes that nobody is left on.
+    for _ in 0..=2 * MOST_FAILED {
+        test.come(0, b"a", None);
+        give_up(&mut test, &Kind::Fence, &all());
+    }
+    assert_eq!(test.meetings.open[&(Kind::Fence, all())].len(), MOST_FAILED);
+    test.census.has_ended(&proc(1));
+    for number in 0..last {
+        let constructs = Kind::Group(GROUP_CONSTRUCT, named(number));
+        come(&mut test, constructs, &[proc(1), proc(2)], 2, Part::default());
+    }
+    assert!((1..=most).contains(&test.meetings.missed.len()));
+    test.meetings.forget(&proc(0).nspace);
+    test.meetings.forget(&other);
+    let Meetings { open, spent, missed, left, leaders, .. } = &test.meetings;
+    assert!(open.is_empty() && spent.is_empty() && missed.is_empty() && left.is_empty() && leaders.is_empty());
+}

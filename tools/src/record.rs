@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use instanton::data::{Info, archive};
 use instanton::server;
 use nix::fcntl::{Flock, FlockArg};
-use nix::libc::O_NOFOLLOW;
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::{getgid, getuid};
 
 /// Name of the record, which it has from when on it is locked.
@@ -27,6 +27,8 @@ const UNLOCKED: &str = "record.new";
 const LONG: u64 = 64 << 10;
 /// Longest entry; what the server takes in one call is shorter.
 const LONGEST: usize = 64 << 20;
+/// Most bytes of a record that are read.
+const MOST: u64 = 256 << 20;
 
 /// The record of a run that lives: with this one, as long as it is held.
 pub struct Record {
@@ -96,15 +98,18 @@ pub fn clean_up(session: &Path) {
 
 /// Returns the clean-ups in the record of a session, up to one that was cut short.
 fn clean_ups(session: &Path) -> Vec<Vec<Info>> {
-    open_own(session, File::options().read(true)).map(|file| read(BufReader::new(file))).unwrap_or_default()
+    let record = open_own(session, File::options().read(true));
+    record.map(|file| read(BufReader::new(file.take(MOST)))).unwrap_or_default()
 }
 
 /// Opens the record of a session, under whichever of its names. One of another user is none: who owns the place that
-/// sessions lie in could put it there, and name files of ours in it.
+/// sessions lie in could put it there, and name files of ours in it. Nor is anything but a file: a FIFO that a rank has
+/// put in its place would be waited for.
 fn open_own(session: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    options.custom_flags(O_NOFOLLOW);
+    options.custom_flags(O_NOFOLLOW | O_NONBLOCK);
     let file = options.open(session.join(NAME)).or_else(|_| options.open(session.join(UNLOCKED)))?;
-    match file.metadata()?.uid() == getuid().as_raw() {
+    let about = file.metadata()?;
+    match about.uid() == getuid().as_raw() && about.is_file() {
         true => Ok(file),
         false => Err(io::ErrorKind::PermissionDenied.into()),
     }
@@ -155,6 +160,10 @@ mod tests {
         }
         launchers.clear();
         assert!(clean_ups(&session).is_empty());
+        fs::rename(session.join(NAME), session.join("aside")).unwrap();
+        nix::unistd::mkfifo(&session.join(NAME), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(clean_ups(&session).is_empty() && Record::open(&session).is_err(), "a rank has put a FIFO there");
+        fs::rename(session.join("aside"), session.join(NAME)).unwrap();
         // Either of them says that the run lives.
         let is_locked = || {
             let file = File::open(session.join(NAME)).unwrap();

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::fcntl::{Flock, FlockArg};
-use nix::libc::O_NOFOLLOW;
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::getuid;
 
 use crate::record;
@@ -34,7 +34,7 @@ fn clear_one(session: &Session) {
         return;
     }
     // The lock is held until the directory is gone: two that come at the same time clear nothing twice.
-    let Ok(record) = File::options().read(true).custom_flags(O_NOFOLLOW).open(&path) else { return };
+    let Ok(record) = File::options().read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(&path) else { return };
     let Ok(_over) = Flock::lock(record, FlockArg::LockExclusiveNonblock) else { return };
     record::clean_up(session.top());
     // A directory that cannot be removed now may be the next time.

@@ -3,14 +3,14 @@
 //! The guardian names it, the reaper makes it, and the one that lives longest removes it: so there is no moment at
 //! which it exists and nobody is left to remove it. In it lie the [record](crate::record) of the run and one directory
 //! for each job (NSDIR), and in that one for each rank (PROCDIR), so that nothing a rank keeps there outlives the job.
-use std::fs::{self, DirBuilder, File, Permissions};
+mod removal;
+
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use nix::libc::{O_DIRECTORY, O_NOFOLLOW, O_PATH};
 
 use crate::random;
 use crate::record::Record;
@@ -90,28 +90,9 @@ impl Session {
     /// Removes the whole tree, following no link. A file that is gone already is no error, nor is one that never was,
     /// because the place for it cannot even be looked into.
     pub fn remove(&self) -> io::Result<()> {
-        match fs::remove_dir_all(&self.top) {
+        match removal::remove(&self.top) {
             Err(_) if fs::symlink_metadata(&self.top).is_err() => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                open_up(&self.top);
-                fs::remove_dir_all(&self.top)
-            }
             result => result,
-        }
-    }
-}
-
-/// Takes back the rights to a directory and those below it, which a rank may have given up. Each is held while it is
-/// gone through, so that no link is followed.
-fn open_up(directory: &Path) {
-    let held = File::options().read(true).custom_flags(O_PATH | O_DIRECTORY | O_NOFOLLOW).open(directory);
-    let Ok(open) = held else { return };
-    let held = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
-    // A directory that is not ours stays as it is, and is told of when it cannot be removed.
-    let _ = fs::set_permissions(&held, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(&held).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&held.join(entry.file_name()));
         }
     }
 }
@@ -122,6 +103,9 @@ fn make(directory: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -129,18 +113,32 @@ mod tests {
         let top = std::env::temp_dir().join(format!("instanton-rights-{}", std::process::id()));
         let (outside, session) = (top.join("outside"), Session::named(top.join("session")));
         fs::create_dir_all(session.rank(1, 0).join("shut/deep")).unwrap();
-        fs::create_dir(&outside).unwrap();
+        fs::create_dir_all(outside.join("inner")).unwrap();
         std::os::unix::fs::symlink(&outside, session.rank(1, 0).join("link")).unwrap();
+        fs::write(session.rank(1, 0).join("file"), "text").unwrap();
         let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let shut = session.rank(1, 0).join("shut");
         [(outside.as_path(), 0o500), (&shut.join("deep"), 0), (&shut, 0)].iter().for_each(|(path, to)| set(path, *to));
-        // Root needs no rights to remove it: for root it is opened up all the same.
-        open_up(session.top());
-        assert_eq!((mode(&shut), mode(&shut.join("deep")), mode(&outside)), (0o700, 0o700, 0o500));
-        [shut.join("deep"), shut].iter().for_each(|path| set(path, 0));
         session.remove().unwrap();
-        assert!(!session.top().exists() && outside.exists());
+        let mode = fs::metadata(&outside).unwrap().permissions().mode() & 0o777;
+        assert!(!session.top().exists() && outside.join("inner").exists() && mode == 0o500);
+        session.remove().expect("it is gone");
         fs::remove_dir_all(top).unwrap();
+    }
+
+    #[test]
+    fn a_tree_is_removed_however_deep_it_is() {
+        let session = Session::named(std::env::temp_dir().join(format!("instanton-deep-{}", std::process::id())));
+        fs::create_dir(session.top()).unwrap();
+        // Deeper than descriptors of a process and its stack would take, made from its end on: no path is so long.
+        let names = ["even", "odd"].map(|name| session.top().join(name));
+        fs::create_dir(&names[1]).unwrap();
+        for level in 0..30_000 {
+            let [above, below] = [&names[level % 2], &names[1 - level % 2]];
+            fs::create_dir(above).unwrap();
+            fs::rename(below, above.join("d")).unwrap();
+        }
+        session.remove().unwrap();
+        assert!(!session.top().exists());
     }
 }

@@ -75,9 +75,9 @@ fn of_posted(posted: &Posted) -> usize {
 }
 
 fn of_app(app: &App) -> usize {
-    of_texts(&app.argv) + of_texts(&app.env) + of_infos(&app.info)
+    size_of::<App>() + of_texts(&app.argv) + of_texts(&app.env) + of_infos(&app.info)
 }
 
 fn of_query(query: &Query) -> usize {
-    of_texts(&query.keys) + of_infos(&query.qualifiers)
+    size_of::<Query>() + of_texts(&query.keys) + of_infos(&query.qualifiers)
 }

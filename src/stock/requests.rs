@@ -333,7 +333,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::data::DataArray;
+    use crate::data::{App, DataArray, Query};
     use crate::stock::body::Bodies;
     use crate::wire::Writer;
 
@@ -408,6 +408,38 @@ mod tests {
         let whole = commit(Form::Plain);
         let room = (0..1000).find(|room| read(&whole, Form::Plain, 1, *room).is_ok()).unwrap();
         assert!(room >= 3 * size_of::<Posted>() && room % 3 == 0, "{room}");
+    }
+
+    #[test]
+    fn empty_texts_and_attributes_within_others_take_room_as_well() {
+        const MANY: usize = 10_000;
+        let text = |bytes| Text::new(bytes).unwrap();
+        let query = |keys: usize, qualifiers| Query {
+            keys: vec![text(""); keys],
+            qualifiers: vec![Info::new("k", true); qualifiers],
+        };
+        let app = |argv: usize, info: usize| App {
+            cmd: None,
+            argv: vec![text(""); argv],
+            env: Vec::new(),
+            cwd: None,
+            maxprocs: 1,
+            info: vec![Info::new("k", true); info],
+        };
+        let mut bodies = Vec::new();
+        for (keys, qualifiers) in [(MANY, 0), (1, MANY)] {
+            let mut out = Bodies::new(Form::Plain);
+            out.one(DataType::COMMAND, &command::QUERY).unwrap();
+            bodies.push(out.list(DataType::QUERY, &[query(keys, qualifiers)]).unwrap().bytes.clone());
+            let mut out = Bodies::new(Form::Plain);
+            out.one(DataType::COMMAND, &command::SPAWN).unwrap().infos(&[]).unwrap();
+            bodies.push(out.list(DataType::APP, &[app(keys, qualifiers)]).unwrap().bytes.clone());
+        }
+        for bytes in bodies {
+            assert_eq!(read(&bytes, Form::Plain, 1, MANY * size_of::<Text>()), Err(WireError::NoMemory));
+            let whole = read(&bytes, Form::Plain, 1, usize::MAX).unwrap();
+            assert!(whole.kept_size() >= MANY * size_of::<Text>());
+        }
     }
 
     #[test]

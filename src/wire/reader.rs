@@ -56,7 +56,14 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`WireError::NoMemory`] where there is not enough.
     pub fn take_room(&mut self, ty: DataType, count: usize) -> Result<(), WireError> {
-        let bytes = count.saturating_mul(records::kept(ty));
+        self.take_bytes(count.saturating_mul(records::kept(ty)))
+    }
+
+    /// Takes so many bytes of the room.
+    ///
+    /// # Errors
+    /// As [`take_room`](Self::take_room).
+    pub fn take_bytes(&mut self, bytes: usize) -> Result<(), WireError> {
         self.room = self.room.checked_sub(bytes).ok_or(WireError::NoMemory)?;
         Ok(())
     }

@@ -193,10 +193,12 @@ impl Element for Coord {}
 impl Element for DiskStats {}
 impl Element for NetStats {}
 
-/// However many are claimed, they end with the bytes.
+/// However many are claimed, they end with the bytes, or with the room: an empty text has one byte in a message.
 fn items<T: Wire>(from: &mut Reader<'_>, count: usize) -> Result<Vec<T>, WireError> {
+    let piece = if size_of::<T>() > size_of::<u64>() { PIECE } else { 0 };
     let mut items = Vec::new();
     for _ in 0..count {
+        from.take_bytes(size_of::<T>() + piece)?;
         items.push(T::get(from)?);
     }
     Ok(items)
@@ -337,14 +339,17 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
+/// Shortest piece of memory that the allocator gives out.
+const PIECE: usize = 32;
+
 /// Bytes that an element takes here at least.
 pub fn kept(ty: DataType) -> usize {
-    /// Shortest piece of memory that the allocator gives out.
-    const PIECE: usize = 32;
     match ty {
         DataType::PROC => size_of::<Proc>() + PIECE,
         DataType::STRING => size_of::<Value>() + PIECE,
         DataType::INFO | DataType::KVAL | DataType::PDATA => size_of::<Info>() + PIECE,
+        DataType::APP => size_of::<App>() + PIECE,
+        DataType::QUERY => size_of::<Query>() + PIECE,
         _ => size_of::<Value>(),
     }
 }

@@ -56,7 +56,7 @@ pub fn body(form: Form, major: u32, answer: Answer, reply: Reply, jobs: &[Told])
         (Answer::Published, Reply::Published(found, items)) => {
             out.one(T::STATUS, &found)?;
             if found == Status::SUCCESS {
-                out.list(T::PDATA, &items)?;
+                out.published(&items)?;
             }
         }
         (Answer::Spawned, Reply::Done(result)) => {

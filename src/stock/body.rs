@@ -1,5 +1,6 @@
 //! Bodies of messages: packs one behind the other, in the form of the connection.
-use crate::data::{DataType, Info, Key, Value};
+use crate::data::{DataType, Info, Key, Pdata, Value};
+use crate::trace;
 use crate::wire::{Form, Reader, Record, WireError, Writer};
 
 /// Byte in front of a buffer that says in which form its packs are.
@@ -144,10 +145,11 @@ impl Bodies {
         Ok(self)
     }
 
-    /// A key and its value, unless that [is not for](is_for) stock libraries.
+    /// A key and its value, unless that [is not for](is_for) stock libraries, or cannot be packed.
     pub fn entry(&mut self, key: &Key, value: &Value) -> Result<&mut Self, WireError> {
         if is_for(self.form, key, value) {
-            Writer::new(&mut self.bytes).pack_entry(self.form, key, value)?;
+            let packed = Writer::new(&mut self.bytes).pack_entry(self.form, key, value);
+            is_packed(key, packed)?;
         }
         Ok(self)
     }
@@ -158,10 +160,54 @@ impl Bodies {
         Ok(self)
     }
 
-    /// Attributes that [are for](is_for) stock libraries.
+    /// Attributes that [are for](is_for) stock libraries, and can be packed.
     pub fn infos(&mut self, infos: &[Info]) -> Result<&mut Self, WireError> {
-        let known: Vec<Info> = infos.iter().filter(|info| is_for(self.form, &info.key, &info.value)).cloned().collect();
-        self.list(DataType::INFO, &known)
+        let form = self.form;
+        let known = infos.iter().filter(|info| is_for(form, &info.key, &info.value));
+        self.named(DataType::INFO, known.map(|info| (&info.key, info)))
+    }
+
+    /// Published data that [is for](is_for) stock libraries, and can be packed.
+    pub fn published(&mut self, items: &[Pdata]) -> Result<&mut Self, WireError> {
+        let form = self.form;
+        let known = items.iter().filter(|item| is_for(form, &item.key, &item.value));
+        self.named(DataType::PDATA, known.map(|item| (&item.key, item)))
+    }
+
+    /// A list of things with their keys, without those that cannot be packed: who has made one of them must not keep
+    /// others from what is beside it.
+    fn named<'a, T: Record + 'a>(
+        &mut self,
+        ty: DataType,
+        items: impl Iterator<Item = (&'a Key, &'a T)>,
+    ) -> Result<&mut Self, WireError> {
+        let (form, mut packed, mut count) = (self.form, Vec::new(), 0usize);
+        for (key, item) in items {
+            let one = Writer::new(&mut packed).all_or_nothing(|to| to.element(form, item));
+            count += usize::from(is_packed(key, one)?);
+        }
+        self.one(DataType::SIZE, &count)?;
+        if count > 0 {
+            Writer::new(&mut self.bytes).all_or_nothing(|to| {
+                to.head(form, ty, count)?;
+                to.raw(&packed);
+                Ok::<(), WireError>(())
+            })?;
+        }
+        Ok(self)
+    }
+}
+
+/// Returns whether something was packed, and not left out because the encoding cannot say it: it is nested too deeply, or
+/// of a type that is never packed.
+fn is_packed(key: &Key, packed: Result<(), WireError>) -> Result<bool, WireError> {
+    match packed {
+        Ok(()) => Ok(true),
+        Err(error @ (WireError::Unfit(_) | WireError::UnknownType(_))) => {
+            trace!("{key} is left out for stock libraries: {error}");
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -180,5 +226,46 @@ fn is_known(form: Form, value: &Value) -> bool {
         Value::Value(value) => is_known(form, value),
         Value::Pointer(_) => false,
         other => form.has(other.data_type()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::archive::MAX_DEPTH;
+    use crate::data::{DataArray, Nspace, Proc, Rank};
+
+    /// What a native process may say, and no stock library can read.
+    fn deep() -> Value {
+        (1..MAX_DEPTH)
+            .fold(Value::Uint32(7), |value, _| Value::from(DataArray::of_info(vec![Info::new("deep", value)])))
+    }
+
+    #[test]
+    fn what_cannot_be_packed_is_left_out_and_all_beside_it_stays() {
+        assert!(!deep().is_too_deep());
+        let all = [Info::new("a", 1u32), Info::new("deep", deep()), Info::new("b", 2u32)];
+        let kept = vec![all[0].clone(), all[2].clone()];
+        for form in [Form::Plain, Form::Described, Form::PlainFixed, Form::DescribedFixed] {
+            let (mut infos, mut entries, mut published) = (Bodies::new(form), Bodies::new(form), Bodies::new(form));
+            infos.infos(&all).unwrap();
+            assert_eq!(Body::new(&infos.bytes, form).infos(), Ok(kept.clone()));
+            infos.bytes.clear();
+            infos.infos(&all[1..2]).unwrap();
+            assert_eq!(Body::new(&infos.bytes, form).infos(), Ok(Vec::new()));
+            entries.entries(&all).unwrap();
+            let mut body = Body::new(&entries.bytes, form);
+            assert_eq!([body.entry().unwrap(), body.entry().unwrap()].map(|(key, _)| key), ["a", "b"].map(key));
+            assert!(body.is_empty());
+            let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+            let of = |info: &Info| Pdata { proc: proc.clone(), key: info.key.clone(), value: info.value.clone() };
+            published.published(&all.iter().map(of).collect::<Vec<_>>()).unwrap();
+            let expected: Vec<Pdata> = kept.iter().map(of).collect();
+            assert_eq!(Body::new(&published.bytes, form).list(DataType::PDATA), Ok(expected));
+        }
+    }
+
+    fn key(name: &str) -> Key {
+        Key::new(name).unwrap()
     }
 }

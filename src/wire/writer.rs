@@ -108,6 +108,16 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// One element without the head of its pack, which is of that form.
+    ///
+    /// # Errors
+    /// As [`pack`](Self::pack).
+    #[cfg(feature = "server")]
+    pub fn element<T: Wire>(&mut self, form: Form, element: &T) -> Result<(), WireError> {
+        self.is_fixed = form.is_fixed();
+        element.put(self)
+    }
+
     /// Elements without their number.
     ///
     /// # Errors

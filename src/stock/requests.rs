@@ -54,6 +54,8 @@ pub enum Asked {
     Request(Box<Request>, Answer),
     /// A command that is not served.
     NotSupported,
+    /// Something that cannot be read: the status of its answer.
+    Unreadable(Status),
 }
 
 impl Asked {
@@ -61,7 +63,7 @@ impl Asked {
     pub fn kept_size(&self) -> usize {
         match self {
             Asked::Request(request, _) => request.kept_size(),
-            Asked::JobInfo | Asked::NotSupported => 0,
+            Asked::JobInfo | Asked::NotSupported | Asked::Unreadable(_) => 0,
         }
     }
 }

@@ -189,6 +189,23 @@ fn a_long_message_is_taken_apart_by_a_thread_and_the_next_waits_for_it() {
 }
 
 #[test]
+fn a_type_that_nobody_knows_here_is_answered_and_the_connection_goes_on() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::of_job("job", 1 << 20)]);
+    let mut fence = Bodies::new(Form::Plain);
+    fence.one(DataType::COMMAND, &command::FENCE).unwrap().size(0).unwrap().size(1).unwrap();
+    // One attribute: its key, no flags, and a type of some later release.
+    fence.one(DataType::STRING, &Text::new("x").unwrap()).unwrap();
+    fence.bytes.extend([0, 200, 1, 0]);
+    let sent = [message(101, &fence.bytes), message(102, &commit("next", 10))].concat();
+    visit.peers[0].write_all(&sent).unwrap();
+    let (header, body) = visit.hear(0);
+    let status = Body::new(&body, Form::Plain).one::<Status>(DataType::STATUS);
+    assert_eq!((header.tag, status), (101, Ok(Status::ERR_UNKNOWN_DATA_TYPE)));
+    visit.until(|visit| visit.notes.asked.len() == 1);
+    assert!(visit.notes.left.is_empty());
+}
+
+#[test]
 fn a_long_message_of_which_more_comes_than_there_is_room_for_is_refused_and_the_next_is_taken() {
     let account = Account::of_job("job", 4 << 20);
     let mut visit = Visit::new(&Job::new(1, 1), std::slice::from_ref(&account));

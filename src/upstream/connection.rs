@@ -33,6 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Pauses between that: each is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Most news that are kept until the first question is answered.
+const MOST_EARLY: usize = 8192;
 /// Bytes that are read from the socket at a time.
 const CHUNK: usize = 64 << 10;
 /// Callback that receives the body of an answer, or the reason why there is none.
@@ -71,7 +73,35 @@ impl std::fmt::Debug for Connection {
 }
 
 /// The receiving end.
-pub struct Receiver(BufReader<TcpStream>);
+pub struct Receiver(BufReader<Limited>);
+
+/// A stream that is read until a moment: each read has what is left, so that no server draws a time limit out by a byte at
+/// a time.
+struct Limited {
+    stream: TcpStream,
+    until: Option<Instant>,
+}
+
+impl Read for Limited {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if let Some(until) = self.until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+        }
+        self.stream.read(into)
+    }
+}
+
+impl Limited {
+    /// Has reads wait until another moment, or for ever.
+    fn limit(&mut self, until: Option<Instant>) -> io::Result<()> {
+        self.until = until;
+        if until.is_none() { self.stream.set_read_timeout(None) } else { Ok(()) }
+    }
+}
 
 /// A connection that the server has accepted.
 pub struct Accepted {
@@ -129,7 +159,6 @@ impl Connection {
         let mut stream = TcpStream::from(stream.map_err(lost)?);
         // Requests are short, and wait for their answers.
         stream.set_nodelay(true).map_err(lost)?;
-        stream.set_read_timeout(left(until)?).map_err(lost)?;
         // A port that a server has left may be another user's by now. Before that one accepts, its connection has no owner.
         check_owner(&stream, who, sock_diag::owner_of_listener)?;
         let (kind, known, is_launcher, info) = match who {
@@ -140,7 +169,8 @@ impl Connection {
             }
         };
         send_all(&stream, &ack::write(kind, is_launcher, known, VERSION, way, info)).map_err(lost)?;
-        let Welcome { status, proc, server, index } = tools::read_welcome(kind, &mut stream).map_err(lost)?;
+        let mut reading = Limited { stream: stream.try_clone().map_err(lost)?, until };
+        let Welcome { status, proc, server, index } = tools::read_welcome(kind, &mut reading).map_err(lost)?;
         let proc = match (status, proc.or_else(|| known.cloned())) {
             (Status::SUCCESS, Some(proc)) => proc,
             (status, Some(proc)) if kind == Kind::Client => {
@@ -150,8 +180,8 @@ impl Connection {
         };
         let here = stream.local_addr().map_err(lost)?;
         check_owner(&stream, who, |there| sock_diag::owner_of_other_end(there, here))?;
-        stream.set_read_timeout(None).map_err(lost)?;
-        let receiver = Receiver(BufReader::with_capacity(CHUNK, stream.try_clone().map_err(lost)?));
+        reading.limit(None).map_err(lost)?;
+        let receiver = Receiver(BufReader::with_capacity(CHUNK, reading));
         let link = Connection { stream, index, sending: Mutex::default(), waiting: Mutex::default() };
         Ok(Accepted { link, receiver, proc, server: server.unwrap_or_else(|| address.server.clone()) })
     }
@@ -259,14 +289,18 @@ impl Receiver {
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
         });
         let mut early = Vec::new();
+        self.0.get_mut().limit(until).map_err(lost)?;
         loop {
             if let Some(answer) = answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 let over = |status| JoinError::NotAvailable(format!("the stock server: {status}"));
-                link.stream.set_read_timeout(None).map_err(lost)?;
+                self.0.get_mut().limit(None).map_err(lost)?;
                 return Ok((answer.map_err(over)?, early, self));
             }
-            link.stream.set_read_timeout(left(until)?).map_err(lost)?;
             early.extend(self.step(link).map_err(lost)?);
+            if early.len() > MOST_EARLY {
+                let told = "the stock server tells much, and leaves the first question open".to_owned();
+                return Err(JoinError::NotAvailable(told));
+            }
         }
     }
 
@@ -286,7 +320,7 @@ impl Receiver {
         let mut header = [0; HEADER];
         if self.0.buffer().is_empty() {
             // A stock server holds a short answer back until the one before it is acknowledged: for 40 ms, as a rule.
-            socket::acknowledge_at_once(self.0.get_ref());
+            socket::acknowledge_at_once(&self.0.get_ref().stream);
         }
         self.0.read_exact(&mut header)?;
         let Header { tag, len } = Header::parse(&header);

@@ -107,6 +107,45 @@ fn a_silent_server_is_given_up_at_the_time_limit() {
     server.join().unwrap();
 }
 
+#[test]
+fn a_server_that_answers_a_byte_at_a_time_draws_no_limit_out() {
+    let whole = job_info::tests::answer(&Nspace::new("job").unwrap(), 4, 0);
+    let header = Header { tag: 101, len: whole.len() }.bytes();
+    for welcome in [0, 8] {
+        let (said, gone) = ([&[0; 8], &header[..], &whole].concat(), mpsc::channel::<()>());
+        let (address, server) = impostor(move |mut stream| {
+            stream.set_nodelay(true).unwrap();
+            stream.read_exact(&mut [0; ACK]).unwrap();
+            stream.write_all(&said[..welcome]).unwrap();
+            // Each byte comes well within the limit.
+            for byte in &said[welcome..] {
+                let _ = gone.1.recv_timeout(Duration::from_millis(30));
+                if stream.write_all(&[*byte]).is_err() {
+                    return;
+                }
+            }
+        });
+        let limit = Some(Instant::now() + Duration::from_millis(100));
+        assert!(matches!(Upstream::join(&address, &process(), true, limit), Err(JoinError::TimedOut)));
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_tells_without_end_before_its_answer_is_none() {
+    let (address, server) = impostor(|mut stream| {
+        stream.read_exact(&mut [0; ACK]).unwrap();
+        stream.write_all(&[0; 8]).unwrap();
+        let event =
+            door::answers::event(Form::Plain, Status(-2001), &Proc::new(Nspace::new("job").unwrap(), Rank(0)), &[]);
+        let event = event.unwrap();
+        let message = [&Header { tag: EVENT, len: event.len() }.bytes()[..], &event].concat();
+        while stream.write_all(&message).is_ok() {}
+    });
+    assert!(matches!(joins(&address), Err(JoinError::NotAvailable(_))));
+    server.join().unwrap();
+}
+
 /// A server with a door for stock clients, and the addresses at which two processes of a job find it.
 fn server_of_two() -> (Server, [(StockAddress, Proc); 2]) {
     let (server, nspace) = (server_with_door(), Nspace::new("job").unwrap());

@@ -152,8 +152,9 @@ impl Drop for End {
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        drop(self.server.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // First the connection: the server's thread may wait for a stock server that takes nothing any more.
         self.link.close();
+        drop(self.server.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(thread) = self.thread.take() {
             // One that panicked has ended as well.
             let _ = thread.join();

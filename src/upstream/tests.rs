@@ -146,6 +146,30 @@ fn a_server_that_tells_without_end_before_its_answer_is_none() {
     server.join().unwrap();
 }
 
+#[test]
+fn the_end_waits_for_no_server_that_takes_nothing() {
+    let whole = job_info::tests::answer(&Nspace::new("job").unwrap(), 4, 0);
+    let (over, until) = mpsc::channel::<()>();
+    let (address, server) = impostor(move |mut stream| {
+        stream.read_exact(&mut [0; ACK]).unwrap();
+        stream.write_all(&[0; 8]).unwrap();
+        stream.read_exact(&mut [0; HEADER + 2]).unwrap();
+        stream.write_all(&Header { tag: 101, len: whole.len() }.bytes()).unwrap();
+        stream.write_all(&whole).unwrap();
+        // It reads nothing more.
+        let _ = until.recv();
+    });
+    let (upstream, own, _) = Upstream::join(&address, &process(), true, None).unwrap();
+    let client = Client::connect(&own, &[]).unwrap();
+    client.put(Scope::GLOBAL, "large", Value::ByteObject(vec![1; 64 << 20])).unwrap();
+    client.commit().unwrap();
+    assert!(client.fence(&[], &[Info::new(keys::TIMEOUT, 1u32)]).wait().is_err());
+    drop(upstream);
+    drop(client);
+    drop(over);
+    server.join().unwrap();
+}
+
 /// A server with a door for stock clients, and the addresses at which two processes of a job find it.
 fn server_of_two() -> (Server, [(StockAddress, Proc); 2]) {
     let (server, nspace) = (server_with_door(), Nspace::new("job").unwrap());

@@ -247,9 +247,9 @@ pub fn read(bytes: &[u8], form: Form, next_pull: u64, room: usize) -> Result<Ask
             )
         }
         command::GROUP_DESTRUCT => {
-            let (group, _) = (body.one::<Nspace>(T::STRING)?, body.list::<Proc>(T::PROC)?);
+            let group = body.one::<Nspace>(T::STRING)?;
             request(
-                Request::Group { group, call: GroupCall::Destruct { info: body.infos()? }, seen: None },
+                Request::Group { group, call: GroupCall::Destruct { info: of_destruct(body)? }, seen: None },
                 Answer::Status,
             )
         }
@@ -312,6 +312,16 @@ fn posted(body: &mut Body<'_>) -> Result<Vec<Posted>, WireError> {
         body.reader = body.reader.clone().with_room(inner.reader.room());
     }
     Ok(entries)
+}
+
+/// The attributes of the end of a group, behind its members. Clients of 4.2 name none.
+fn of_destruct(body: Body<'_>) -> Result<Vec<Info>, WireError> {
+    let (mut newer, mut older) = (body.clone(), body);
+    let with_members = newer.list::<Proc>(DataType::PROC).and_then(|_| newer.infos());
+    match with_members {
+        Ok(info) if newer.is_empty() => Ok(info),
+        other => older.infos().ok().filter(|_| older.is_empty()).map_or(other, Ok),
+    }
 }
 
 /// A buffer in a pack of its own: the form of what is in it, its length, and its bytes.
@@ -506,6 +516,28 @@ mod tests {
             out.infos(&[]).unwrap();
         });
         assert_eq!(left, GroupCall::Leave { info: Vec::new() });
+    }
+
+    #[test]
+    fn the_end_of_a_group_is_read_with_its_members_and_as_clients_of_4_2_send_it_without() {
+        let group = Nspace::new("g").unwrap();
+        let procs = [0, 1].map(|rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank)));
+        let limit = vec![Info::new(keys::TIMEOUT, 5i32)];
+        for (members, info) in [(true, vec![]), (true, limit.clone()), (false, vec![]), (false, limit)] {
+            let mut out = Bodies::new(Form::Plain);
+            out.one(DataType::COMMAND, &command::GROUP_DESTRUCT).unwrap().one(DataType::STRING, &group).unwrap();
+            if members {
+                out.list(DataType::PROC, &procs).unwrap();
+            }
+            out.infos(&info).unwrap();
+            match read(&out.bytes, Form::Plain, 1, usize::MAX) {
+                Ok(Asked::Request(request, Answer::Status)) => {
+                    let call = GroupCall::Destruct { info };
+                    assert_eq!(*request, Request::Group { group: group.clone(), call, seen: None });
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Connection {
             None => TcpStream::connect(socket),
         };
         let stream = stream.and_then(|stream| socket::beside_standard(stream.into()));
-        let mut stream = TcpStream::from(stream.map_err(lost)?);
+        let stream = TcpStream::from(stream.map_err(lost)?);
         // Requests are short, and wait for their answers.
         stream.set_nodelay(true).map_err(lost)?;
         // A port that a server has left may be another user's by now. Before that one accepts, its connection has no owner.

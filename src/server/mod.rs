@@ -104,7 +104,7 @@ use ctx::event::Event;
 pub use doors::Uri;
 pub use fork_environment::{EnvSink, ForkEnvironment};
 pub use gets::blob::Blob;
-pub use groups::{GroupNews, group_news, member_failed};
+pub use groups::{GroupNews, group_news, guest_failed, leader_lost, member_failed};
 pub use host::{Accepted, Answer, Completion, Credential, Host, Infos, NoHost, Operation, Published};
 use iof::stream::Piece;
 use mailbox::Mailbox;

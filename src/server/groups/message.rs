@@ -229,7 +229,23 @@ pub fn group_news(status: Status, source: &Proc, info: &[Info]) -> Option<(Nspac
 /// The attributes of `PMIX_GROUP_MEMBER_FAILED` with which a host has the servers of these processes ask them whether a
 /// group is to be made without one that is dead; `server` is that of the host.
 pub fn member_failed(server: &Proc, group: &Nspace, dead: &Proc, to: Vec<Proc>) -> Vec<Info> {
-    let mut event = Message::MemberFailed.to_event(group, dead, to, None);
+    of_host(Message::MemberFailed, server, (group, dead), to)
+}
+
+/// The attributes of `PMIX_GROUP_INVITE_FAILED` with which a host tells the leader of an invitation that a guest is lost
+/// with its server, which would have said so.
+pub fn guest_failed(server: &Proc, group: &Nspace, guest: &Proc, leader: Proc) -> Vec<Info> {
+    of_host(Message::Answered(Answer::Failed), server, (group, guest), vec![leader])
+}
+
+/// The attributes of `PMIX_GROUP_CONSTRUCT_ABORT` with which a host ends an invitation for these guests whose leader is
+/// lost with its server, which alone could have called an election.
+pub fn leader_lost(server: &Proc, group: &Nspace, leader: &Proc, guests: Vec<Proc>) -> Vec<Info> {
+    of_host(Message::Aborted, server, (group, leader), guests)
+}
+
+fn of_host(message: Message, server: &Proc, (group, source): (&Nspace, &Proc), to: Vec<Proc>) -> Vec<Info> {
+    let mut event = message.to_event(group, source, to, None);
     event.sign(server.clone());
     event.info
 }

@@ -65,7 +65,7 @@ use floor::Floor;
 use invitation::Lead;
 use invite::Invitations;
 use message::Message;
-pub use message::{GroupNews, group_news, group_of, is_between_servers, member_failed};
+pub use message::{GroupNews, group_news, group_of, guest_failed, is_between_servers, leader_lost, member_failed};
 use poll::Polls;
 use registry::{Group, Registry};
 pub use said::words_of;

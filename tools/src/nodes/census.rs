@@ -124,7 +124,8 @@ impl Census {
         self.ended.get(&proc.nspace)?.get(&proc.rank.0).copied()
     }
 
-    fn node_of(&self, Proc { nspace, rank }: &Proc) -> Option<usize> {
+    /// The node of a process, where that is known.
+    pub fn node_of(&self, Proc { nspace, rank }: &Proc) -> Option<usize> {
         let placed = self.placement.get(nspace).and_then(|placed| placed.get(rank.0 as usize));
         let node = placed.or_else(|| self.tools.get(nspace)?.get(&rank.0))?;
         Some(*node as usize)

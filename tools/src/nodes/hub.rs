@@ -14,12 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use anyhow::{Context, Result, anyhow};
 use instanton::data::{DataRange, Info, InfoList, Nspace, Proc, Status, keys};
 use instanton::internal::sys::birth;
-use instanton::server::{Accepted, Answer, GroupNews, Host, Server, group_news, member_failed};
+use instanton::server::{
+    Accepted, Answer, GroupNews, Host, Server, group_news, guest_failed, leader_lost, member_failed,
+};
 use nix::unistd::Pid;
 
 use super::census::Census;
 use super::dispatch::dispatch;
 use super::host::NodeHost;
+use super::invitations::{Invitations, Lost};
 use super::meetings::{Answers, Kind, Meetings, MembersFailed, Part};
 use super::wire::{Call, Given, Link, PATIENCE};
 use crate::names::Names;
@@ -54,6 +57,7 @@ struct Node {
 struct State {
     census: Census,
     meetings: Meetings,
+    invitations: Invitations,
     /// Nodes whose servers know the tools of a namespace that are on other nodes.
     introduced: HashMap<Nspace, BTreeSet<usize>>,
 }
@@ -295,8 +299,9 @@ impl Hub {
 
     /// A job is over.
     pub fn forget(&self, nspace: &Nspace) {
-        self.with(|State { census, meetings, .. }| {
+        self.with(|State { census, meetings, invitations, .. }| {
             census.forget(nspace);
+            invitations.forget(nspace);
             meetings.forget(nspace)
         });
     }
@@ -313,14 +318,33 @@ impl Hub {
 
     /// Asks those who are to know of members of a group under construction that are gone, each at its own server.
     fn tell_of(&self, MembersFailed { group, gone, asked }: &MembersFailed) {
-        let Some(own) = self.own() else { return };
-        let (status, range) = (Status::GROUP_MEMBER_FAILED, DataRange::CUSTOM);
         for source in gone {
-            let infos = member_failed(&own.proc(), group, source, asked.clone());
-            self.tell_all(|| Call::Event { status, source: source.clone(), range, infos: infos.clone() });
-            // A server that has ended has nobody to tell.
-            let _ = own.notify_event(status, source, range, &infos).then(|_| ());
+            let infos = |own: &Proc| member_failed(own, group, source, asked.clone());
+            self.raise(Status::GROUP_MEMBER_FAILED, source, infos);
         }
+    }
+
+    /// Says of an invitation what the server of a lost node would have said.
+    fn tell_of_lost(&self, lost: Lost) {
+        match lost {
+            Lost::Leader { group, leader, guests } => {
+                let infos = |own: &Proc| leader_lost(own, &group, &leader, guests);
+                self.raise(Status::GROUP_CONSTRUCT_ABORT, &leader, infos);
+            }
+            Lost::Guest { group, guest, leader } => {
+                let infos = |own: &Proc| guest_failed(own, &group, &guest, leader);
+                self.raise(Status::GROUP_INVITE_FAILED, &guest, infos);
+            }
+        }
+    }
+
+    /// Raises an event of a group at all servers. `infos` has the name of our own.
+    fn raise(&self, status: Status, source: &Proc, infos: impl FnOnce(&Proc) -> Vec<Info>) {
+        let Some(own) = self.own() else { return };
+        let (infos, range) = (infos(&own.proc()), DataRange::CUSTOM);
+        self.tell_all(|| Call::Event { status, source: source.clone(), range, infos: infos.clone() });
+        // A server that has ended has nobody to tell.
+        let _ = own.notify_event(status, source, range, &infos).then(|_| ());
     }
 
     /// The node that has this process.
@@ -363,6 +387,11 @@ impl Hub {
             census.lose(node);
             meetings.count(census)
         });
+        let lost = {
+            let State { census, invitations, .. } = &mut *lock(&self.state);
+            invitations.lose(node, census)
+        };
+        lost.into_iter().for_each(|lost| self.tell_of_lost(lost));
         let tools = lock(&self.state).census.tools_on(node);
         for tool in tools {
             self.inner.client_lost(&tool, Status::ERR_LOST_CONNECTION);
@@ -394,16 +423,30 @@ impl Hub {
     /// A server has raised an event, which may be about a group.
     pub(super) fn hear(&self, status: Status, source: &Proc, info: &[Info]) {
         let Some(group) = group_of(info) else { return };
-        self.with(|State { census, meetings, .. }| match (status, group_news(status, source, info)) {
+        let range = info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| info.value.as_procs()).unwrap_or_default();
+        self.with(|State { census, meetings, invitations, .. }| match (status, group_news(status, source, info)) {
+            (Status::GROUP_INVITED, _) => {
+                invitations.invite(&group, source, range);
+                Answers::new()
+            }
+            (Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED, _) => {
+                invitations.decline(&group, source);
+                Answers::new()
+            }
             (_, Some((_, GroupNews::Led(leader)))) => {
+                leader.iter().for_each(|leader| invitations.follow(&group, leader));
                 meetings.lead(&group, leader);
                 Answers::new()
             }
             (_, Some((_, GroupNews::Decided { dead, by }))) => meetings.decide(&group, &dead, &by, census),
             (Status::GROUP_LEFT, _) => meetings.leave(&group, source, census),
-            (Status::GROUP_CONSTRUCT_ABORT, _) => meetings.give_up(&group, source, census),
+            (Status::GROUP_CONSTRUCT_ABORT, _) => {
+                invitations.dismiss(&group, source, &range);
+                meetings.give_up(&group, source, census)
+            }
             (Status::GROUP_CONSTRUCT_COMPLETE, _) => {
                 let members = info.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs());
+                invitations.complete(&group, source);
                 meetings.made(&group, &members.unwrap_or_default(), census);
                 Answers::new()
             }

@@ -9,11 +9,13 @@
 //!
 //! The launcher starts the ranks of all nodes, and sees how they end; nodes start nothing. A node that dies takes its
 //! ranks with it: the launcher kills them, tells the others (`PMIX_EVENT_NODE_DOWN`), and ends every meeting that waits
-//! for it. When the launcher dies, the nodes are killed as ranks are.
+//! for it; of its ranks that are in [invitations](invitations) to groups, the hub says what their server would have. When
+//! the launcher dies, the nodes are killed as ranks are.
 mod census;
 mod dispatch;
 mod host;
 pub mod hub;
+mod invitations;
 mod meetings;
 pub mod server;
 pub mod servers;

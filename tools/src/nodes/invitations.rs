@@ -1,0 +1,122 @@
+//! Invitations to groups that pass the hub: their leaders and guests, for when the node of one is lost.
+//!
+//! The server of a guest that has died answers for it, and that of a leader calls an election. When a node is lost, its
+//! server is lost as well, and the hub says it in its place: a guest there does not come, and an invitation of a leader
+//! there ends for its guests, because only that server knew how far it had come.
+use std::collections::{BTreeSet, HashMap};
+
+use instanton::data::{Nspace, Proc};
+
+use super::census::Census;
+
+/// The guests of each invitation that is open, by group and leader.
+#[derive(Default)]
+pub struct Invitations(HashMap<(Nspace, Proc), BTreeSet<Proc>>);
+
+/// Consequence of the loss of a node for an invitation.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Its leader is lost, and these guests are not.
+    Leader { group: Nspace, leader: Proc, guests: Vec<Proc> },
+    /// A guest is lost.
+    Guest { group: Nspace, guest: Proc, leader: Proc },
+}
+
+impl Invitations {
+    /// A leader has invited these.
+    pub fn invite(&mut self, group: &Nspace, leader: &Proc, guests: Vec<Proc>) {
+        self.0.entry((group.clone(), leader.clone())).or_default().extend(guests);
+    }
+
+    /// A process leads in place of one that has died.
+    pub fn follow(&mut self, group: &Nspace, leader: &Proc) {
+        let led: Vec<_> = self.0.extract_if(|(of, _), _| of == group).collect();
+        for (_, guests) in led {
+            self.0.entry((group.clone(), leader.clone())).or_default().extend(guests);
+        }
+    }
+
+    /// A guest does not come.
+    pub fn decline(&mut self, group: &Nspace, guest: &Proc) {
+        self.0.retain(|(of, _), guests| {
+            let is_out = of == group && guests.remove(guest);
+            !is_out || !guests.is_empty()
+        });
+    }
+
+    /// A leader has given the group up for these guests; for all of them where none is named.
+    pub fn dismiss(&mut self, group: &Nspace, leader: &Proc, guests: &[Proc]) {
+        let key = (group.clone(), leader.clone());
+        let Some(invited) = self.0.get_mut(&key) else { return };
+        guests.iter().for_each(|guest| _ = invited.remove(guest));
+        if invited.is_empty() || guests.is_empty() {
+            self.0.remove(&key);
+        }
+    }
+
+    /// A group is complete.
+    pub fn complete(&mut self, group: &Nspace, leader: &Proc) {
+        self.0.remove(&(group.clone(), leader.clone()));
+    }
+
+    /// A namespace is over.
+    pub fn forget(&mut self, nspace: &Nspace) {
+        self.0.retain(|(_, leader), _| leader.nspace != *nspace);
+    }
+
+    /// A node is lost. Returns what comes of that.
+    pub fn lose(&mut self, node: usize, census: &Census) -> Vec<Lost> {
+        let is_there = |proc: &Proc| census.node_of(proc) == Some(node);
+        let led = self.0.extract_if(|(_, leader), _| is_there(leader));
+        let mut lost: Vec<Lost> = led
+            .map(|((group, leader), guests)| {
+                let guests = guests.into_iter().filter(|guest| *guest != leader && !is_there(guest)).collect();
+                Lost::Leader { group, leader, guests }
+            })
+            .collect();
+        for ((group, leader), guests) in &mut self.0 {
+            let gone = guests.extract_if(.., |guest| is_there(guest));
+            lost.extend(gone.map(|guest| Lost::Guest { group: group.clone(), guest, leader: leader.clone() }));
+        }
+        self.0.retain(|_, guests| !guests.is_empty());
+        lost.retain(|lost| !matches!(lost, Lost::Leader { guests, .. } if guests.is_empty()));
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use instanton::data::Rank;
+
+    fn proc(rank: u32) -> Proc {
+        Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+    }
+
+    #[test]
+    fn guests_and_leaders_are_lost_with_their_node() {
+        let (mut census, mut invitations) = (Census::default(), Invitations::default());
+        census.place(&proc(0).nspace, vec![0, 1, 1, 2]);
+        let [one, other, done] = ["one", "other", "done"].map(|name| Nspace::new(name).unwrap());
+        let all = || vec![proc(0), proc(1), proc(2), proc(3)];
+        invitations.invite(&one, &proc(0), all());
+        invitations.invite(&other, &proc(1), all());
+        invitations.invite(&done, &proc(1), all());
+        invitations.complete(&done, &proc(1));
+        invitations.dismiss(&one, &proc(0), &[proc(2)]);
+        invitations.decline(&one, &proc(3));
+        let mut lost = invitations.lose(1, &census);
+        lost.sort_by_key(|lost| matches!(lost, Lost::Guest { .. }));
+        let led = Lost::Leader { group: other.clone(), leader: proc(1), guests: vec![proc(0), proc(3)] };
+        assert_eq!(lost, [led, Lost::Guest { group: one.clone(), guest: proc(1), leader: proc(0) }]);
+        assert_eq!(invitations.lose(1, &census), []);
+        invitations.follow(&one, &proc(3));
+        let led = Lost::Leader { group: one.clone(), leader: proc(3), guests: vec![proc(0)] };
+        assert_eq!(invitations.lose(2, &census), [led]);
+        invitations.invite(&one, &proc(3), vec![proc(3)]);
+        assert_eq!(invitations.lose(2, &census), [], "nobody else is invited");
+        invitations.invite(&one, &proc(0), vec![proc(3)]);
+        invitations.forget(&proc(0).nspace);
+        assert!(invitations.0.is_empty());
+    }
+}

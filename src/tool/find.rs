@@ -185,11 +185,27 @@ impl Wish {
             Place::Process(pid) => self.search(|server| server.pid == *pid, true, None, first),
             Place::Named(nspace) => self.search(|_| true, false, Some(nspace), first),
             Place::System | Place::SystemFirst => self.search(|server| server.is_system, false, None, first),
-            Place::Any => self.search(|server| server.pid != std::process::id() as i32, false, None, first),
+            Place::Any => {
+                #[cfg(feature = "server")]
+                if let Some(client) = self.within(first) {
+                    return Ok(client);
+                }
+                self.search(is_other, false, None, first)
+            }
         };
         #[cfg(feature = "server")]
         let found = found.or_else(|failed| self.search_files(place, failed, first));
         found
+    }
+
+    /// Goes to a server with files below the directory that the user has named, where one is named: to one of this
+    /// library first.
+    #[cfg(feature = "server")]
+    fn within(&self, first: Option<&Client>) -> Option<Client> {
+        let processes = self.directories.own_processes()?;
+        let found = self.search(|server| is_other(server) && processes.contains(&server.pid), false, None, first);
+        let found = found.or_else(|failed| self.search_files(&Place::Any, failed, first));
+        found.inspect_err(|error| trace!("no server in the directory that is named: {error}")).ok()
     }
 
     /// Tries the stock servers that have files and are meant by a place: they come after those of this library.
@@ -269,6 +285,11 @@ impl Wish {
         let known = first.map(Client::proc).or(self.proc.as_ref());
         Client::attach(&Attachment { door, named, proc: known, server }, &self.hints, first)
     }
+}
+
+/// Returns whether a server is in another process than this one.
+fn is_other(server: &Listed) -> bool {
+    server.pid != std::process::id() as i32
 }
 
 /// Returns the places in which the attributes say that a server is to be looked for.

@@ -85,9 +85,14 @@ pub fn read(path: &Path) -> io::Result<Contact> {
 /// The servers below a temporary directory, those that have begun last first. `anybodys` takes those of other users
 /// as well.
 pub fn below(tmpdir: &Path, anybodys: bool) -> Vec<Contact> {
+    search(tmpdir, anybodys, false)
+}
+
+/// The same, of servers of this library (`own`) or of all others.
+fn search(tmpdir: &Path, anybodys: bool, own: bool) -> Vec<Contact> {
     let prefixes = hosts().map(|host| [b"pmix.", &host[..], b".tool"].concat());
     let is_meant = |name: &[u8]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    let mut search = Search { anybodys, entries: 0, found: Vec::new() };
+    let mut search = Search { anybodys, own, entries: 0, found: Vec::new() };
     search.walk(tmpdir, 0, &is_meant);
     search.found.sort_by_key(|(begun, _)| Reverse(*begun));
     let mut all: Vec<Contact> = Vec::new();
@@ -120,19 +125,29 @@ pub fn of_system(tmpdir: &Path) -> Vec<Contact> {
 pub struct Directories {
     of_session: PathBuf,
     of_system: PathBuf,
+    /// True if the user has named that of sessions for the search.
+    is_named: bool,
 }
 
 impl Directories {
     /// Those that attributes name, or else the environment.
     pub fn new(of_session: Option<String>, of_system: Option<String>) -> Self {
         let variable = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let either = |named: Option<String>, name| {
-            named.map(PathBuf::from).or_else(|| variable(name)).unwrap_or_else(env::temp_dir)
-        };
+        let either = |named: Option<String>, name| named.map(PathBuf::from).or_else(|| variable(name));
+        let of_session = either(of_session, "PMIX_SERVER_TMPDIR");
+        let is_named = of_session.is_some();
         Directories {
-            of_session: either(of_session, "PMIX_SERVER_TMPDIR"),
-            of_system: either(of_system, "PMIX_SYSTEM_TMPDIR"),
+            of_session: of_session.unwrap_or_else(env::temp_dir),
+            of_system: either(of_system, "PMIX_SYSTEM_TMPDIR").unwrap_or_else(env::temp_dir),
+            is_named,
         }
+    }
+
+    /// The processes of this library's servers that have files below the directory for sessions; none where the user
+    /// has not named one.
+    pub fn own_processes(&self) -> Option<Vec<i32>> {
+        let found = self.is_named.then(|| search(&self.of_session, false, true))?;
+        Some(found.iter().filter_map(|contact| contact.pid).collect())
     }
 
     /// The servers of the system.
@@ -171,6 +186,8 @@ fn hosts() -> [Vec<u8>; 2] {
 
 struct Search {
     anybodys: bool,
+    /// True if files of this library's servers are meant, and no others.
+    own: bool,
     entries: usize,
     found: Vec<(SystemTime, PathBuf)>,
 }
@@ -178,6 +195,8 @@ struct Search {
 impl Search {
     fn walk(&mut self, directory: &Path, depth: usize, is_meant: &dyn Fn(&[u8]) -> bool) {
         let Ok(entries) = fs::read_dir(directory) else { return };
+        let is_of_own = |name: &[u8]| name.starts_with(DIRECTORY.as_bytes());
+        let is_own = directory.file_name().is_some_and(|name| is_of_own(name.as_bytes()));
         for entry in entries.flatten() {
             self.entries += 1;
             if self.entries > MAX_ENTRIES {
@@ -185,14 +204,14 @@ impl Search {
             }
             let name = entry.file_name();
             let name = name.as_bytes();
-            if name.starts_with(b".") || name.starts_with(DIRECTORY.as_bytes()) {
+            if name.starts_with(b".") || is_of_own(name) && !self.own {
                 continue;
             }
             // Of a link, this is the link itself.
             let Ok(found) = entry.metadata() else { continue };
             if found.is_dir() && depth < MAX_DEPTH && is_trusted(&found, self.anybodys) {
                 self.walk(&entry.path(), depth + 1, is_meant);
-            } else if found.is_file() && is_meant(name) {
+            } else if found.is_file() && is_meant(name) && is_own == self.own {
                 self.found.push((found.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.path()));
             }
         }
@@ -280,6 +299,8 @@ mod tests {
         let ports: Vec<u16> = found.iter().map(|contact| contact.address.socket.port()).collect();
         assert_eq!(ports, [1, 2]);
         assert_eq!((found[0].pid, found[0].address.major, found[0].address.server.rank), (Some(17), 5, Rank(0)));
+        let named = Directories::new(Some(scratch.0.to_str().unwrap().to_owned()), None);
+        assert_eq!(named.own_processes(), Some(vec![17]), "in the directory of this library's server");
     }
 
     #[test]

@@ -124,6 +124,23 @@ fn tools_that_look_for_files_find_those_of_a_run_and_nobody_else_does() {
 }
 
 #[test]
+fn a_tool_goes_to_the_run_in_the_directory_that_it_names() {
+    let jobs = [waiting(), waiting()].map(|(job, _)| job);
+    for job in &jobs {
+        let session = job.litter().remove(0);
+        let directory = session.parent().unwrap().to_str().unwrap();
+        let tool = Tool::init(&[Info::new(keys::SERVER_TMPDIR, directory)]).unwrap();
+        let expected = attach(job);
+        assert_eq!(tool.servers(), expected.servers());
+        [tool, expected].into_iter().for_each(|tool| tool.finalize(&[]).unwrap());
+    }
+    for job in jobs {
+        job.send(Signal::SIGTERM);
+        assert_eq!(job.finish().code, Some(143));
+    }
+}
+
+#[test]
 fn nothing_is_left_to_find_when_either_half_is_killed() {
     let (job, launcher) = waiting();
     let tool = attach(&job);

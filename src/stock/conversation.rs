@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::answers;
 use super::job_info::{For, Packed, Parts};
-use super::requests::{self, Answer, Asked};
-use super::{ack::Ack, frame};
-use crate::data::{Nspace, Proc, Status};
+use super::requests::{self, Answer, Asked, UNASKED};
+use super::{ack::Ack, ack::Kind, frame};
+use crate::data::{Channels, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use crate::message::door::{JobInformation, Making};
 use crate::message::numbers::NumberMap;
-use crate::message::{Push, Reply, Request, output};
+use crate::message::{Forward, Push, Reply, Request, output};
 use crate::trace;
 use crate::wire::{Form, WireError};
 
@@ -97,6 +97,17 @@ struct Pending {
     missing: Vec<Nspace>,
     /// Jobs with their information, where there is any.
     gathered: Vec<(Nspace, Option<Arc<Packed>>)>,
+    /// Output of the job that it starts, to be pulled for the client, and how.
+    forwarded: Option<(Channels, Vec<Info>)>,
+}
+
+/// Output that a tool wants of a job that it starts.
+fn forwarded(job_info: &[Info]) -> Option<(Channels, Vec<Info>)> {
+    let streams = [(keys::FWD_STDOUT, Channels::STDOUT), (keys::FWD_STDERR, Channels::STDERR | Channels::STDDIAG)];
+    let wanted = streams.iter().filter(|(key, _)| job_info.is_set(key));
+    let channels = wanted.fold(Channels::NONE, |all, (_, channels)| all | *channels);
+    let how = || job_info.iter().filter(|info| info.key.as_bytes().starts_with(b"pmix.iof.")).cloned().collect();
+    (!channels.is_empty()).then(|| (channels, how()))
 }
 
 /// A client that is in.
@@ -114,12 +125,17 @@ pub struct Conversation {
     last: u64,
     /// Number of pulls of output so far.
     pulls: u64,
+    /// True if it is a tool.
+    is_tool: bool,
+    /// Number of jobs that it has started whose output it wants.
+    forwarded: u64,
 }
 
 impl Conversation {
     pub fn new(ack: &Ack, job_info: Option<Arc<dyn JobInformation>>) -> Self {
         let (proc, form, major, reads_files) = (ack.proc.clone(), ack.form, ack.major, ack.reads_files);
-        Conversation { proc, form, major, reads_files, job_info, pending: NumberMap::default(), last: 0, pulls: 0 }
+        let (pending, is_tool) = (NumberMap::default(), ack.kind != Kind::Client);
+        Conversation { proc, form, major, reads_files, job_info, pending, last: 0, pulls: 0, is_tool, forwarded: 0 }
     }
 
     /// Form of its packs.
@@ -165,7 +181,12 @@ impl Conversation {
                 if let Answer::Pull(_) = answer {
                     self.pulls += 1;
                 }
-                Some(self.ask(Pending { tag, answer, missing: Vec::new(), gathered: Vec::new() }, *request))
+                let forwarded = match &*request {
+                    Request::Forward(Forward::Spawn { job_info, .. }) if self.is_tool => forwarded(job_info),
+                    _ => None,
+                };
+                let (missing, gathered) = (Vec::new(), Vec::new());
+                Some(self.ask(Pending { tag, answer, missing, gathered, forwarded }, *request))
             }
         })
     }
@@ -196,9 +217,17 @@ impl Conversation {
         };
         match (&pending.answer, reply) {
             (Answer::Spawned, Reply::Spawned(nspace)) => {
-                pending.missing.push(nspace);
-                self.gather(number, pending).map(Some)
+                pending.missing.push(nspace.clone());
+                let Some((channels, directives)) = pending.forwarded.take() else {
+                    return self.gather(number, pending).map(Some);
+                };
+                self.pending.insert(number, pending);
+                let (id, procs) = (UNASKED + self.forwarded, vec![Proc::new(nspace, Rank::WILDCARD)]);
+                self.forwarded += 1;
+                Ok(Some(Step::Ask(number, Request::PullOutput { id, procs, channels, directives })))
             }
+            // The job runs even if the server refuses its output.
+            (Answer::Spawned, Reply::Done(_)) if !pending.missing.is_empty() => self.gather(number, pending).map(Some),
             (Answer::Connected(procs), Reply::Done(Status::SUCCESS)) => {
                 let mut others: Vec<Nspace> = procs.iter().map(|proc| proc.nspace.clone()).collect();
                 others.sort_unstable();
@@ -264,9 +293,70 @@ impl Conversation {
             }
             Push::Output { pull, source, channel, bytes, info } => {
                 let cost = output::cost(bytes.len()) as u64;
-                let body = answers::output(self.form, pull, &source, channel, bytes, &info)?;
+                // A client has the number 0 for what it has not pulled itself.
+                let known = if pull >= UNASKED { 0 } else { pull };
+                let body = answers::output(self.form, known, &source, channel, bytes, &info)?;
                 (Step::Send(frame::OUTPUT, body), Some(Step::Ask(0, Request::OutputTaken { id: pull, cost })))
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{App, DataType, Text};
+    use crate::stock::body::Bodies;
+    use crate::stock::requests::command;
+
+    const FORM: Form = Form::Plain;
+
+    /// A peer of that kind that has asked for a job of whose output it wants some; the number of the request.
+    fn has_asked(kind: Kind) -> (Conversation, u64) {
+        let proc = Proc::new(Nspace::new("peer").unwrap(), Rank(0));
+        let (info, credential) = (Vec::new(), None);
+        let ack = Ack { kind, proc, form: FORM, reads_files: false, major: 5, info, credential };
+        let mut peer = Conversation::new(&ack, None);
+        let mut out = Bodies::new(FORM);
+        let job_info = [Info::new(keys::FWD_STDOUT, true), Info::new(keys::IOF_TAG_OUTPUT, true)];
+        let cmd = Text::new("true").ok();
+        let app = App { cmd, argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] };
+        out.one(DataType::COMMAND, &command::SPAWN).unwrap();
+        out.infos(&job_info).unwrap().list(DataType::APP, &[app]).unwrap();
+        let asked = requests::read(&out.bytes, FORM, 1, usize::MAX).unwrap();
+        let Some(Step::Ask(number, _)) = peer.asked(100, asked).unwrap() else { panic!("a spawn is asked for") };
+        (peer, number)
+    }
+
+    #[test]
+    fn a_tool_gets_the_output_of_its_job_unasked() {
+        let child = Nspace::new("child").unwrap();
+        let (mut tool, number) = has_asked(Kind::Tool);
+        let step = tool.replied(number, Reply::Spawned(child.clone())).unwrap();
+        let Some(Step::Ask(again, Request::PullOutput { id, procs, channels, directives })) = step else {
+            panic!("its output is pulled")
+        };
+        let source = Proc::new(child.clone(), Rank::WILDCARD);
+        assert_eq!((again, &procs[..], channels), (number, &[source.clone()][..], Channels::STDOUT));
+        assert!(directives.len() == 1 && directives.is_set(keys::IOF_TAG_OUTPUT), "{directives:?}");
+        // The tool hears of its job, whatever the answer is.
+        let step = tool.replied(number, Reply::Done(Status::ERR_OUT_OF_RESOURCE)).unwrap();
+        assert!(matches!(step, Some(Step::Gather(of, nspace)) if of == number && nspace == child));
+        let (channel, bytes, info) = (Channels::STDOUT, b"line\n".to_vec(), Vec::new());
+        let pushed = Push::Output { pull: id, source: source.clone(), channel, bytes: bytes.clone(), info };
+        let (Step::Send(tag, body), Some(Step::Ask(0, Request::OutputTaken { id: taken, .. }))) =
+            tool.pushed(pushed).unwrap()
+        else {
+            panic!("output is sent, and the server hears of it")
+        };
+        let unasked = answers::output(FORM, 0, &source, channel, bytes, &[]).unwrap();
+        assert_eq!((tag, body, taken), (frame::OUTPUT, unasked, id));
+    }
+
+    #[test]
+    fn output_of_a_job_that_a_rank_starts_is_its_launchers() {
+        let (mut rank, number) = has_asked(Kind::Client);
+        let step = rank.replied(number, Reply::Spawned(Nspace::new("child").unwrap())).unwrap();
+        assert!(matches!(step, Some(Step::Gather(..))));
     }
 }

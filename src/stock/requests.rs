@@ -106,6 +106,9 @@ pub fn heartbeat() -> Asked {
     Asked::Request(Box::new(request), Answer::None)
 }
 
+/// From this number on, pulls are those of jobs that a tool has started: it expects their output unasked.
+pub const UNASKED: u64 = 1 << 63;
+
 /// Reads a request. `next_pull` is the number of the next pull of output that comes without one.
 ///
 /// # Errors
@@ -205,7 +208,7 @@ pub fn read(bytes: &[u8], form: Form, next_pull: u64, room: usize) -> Result<Ask
             let channels = body.one::<Channels>(T::IOF_CHANNEL)?;
             // Output comes back under the client's own number, which it gives to another pull when this one is over.
             let id = if body.is_empty() { 0 } else { body.size()? };
-            let id = if id == 0 { next_pull } else { id };
+            let id = if id == 0 || id >= UNASKED { next_pull } else { id };
             request(Request::PullOutput { id, procs, channels, directives }, Answer::Pull(id))
         }
         command::STOP_OUTPUT => {

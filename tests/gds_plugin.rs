@@ -146,6 +146,19 @@ fn who_is_told_to_do_without_does_without() {
     expect_same(&values, &ranks(2, "", &program).run().expect(0));
 }
 
+/// The plug-in cannot be the only module: then the server has none, and says so as it does without the plug-in.
+#[test]
+fn a_launcher_without_the_module_hash_ends_at_once() {
+    let program = peer("pmix/survey");
+    if can_run("a_launcher_without_the_module_hash_ends_at_once", &[&program]) {
+        let alone = with_plugin(ranks(2, "", &program)).env("PMIX_MCA_gds", "instanton").run().expect(1);
+        let said = ["PMIX_MCA_gds leaves out hash", "unable to find any usable plugins"];
+        assert!(said.iter().all(|words| alone.stderr.contains(words)), "{alone:#?}");
+        let both = with_plugin(ranks(2, "", &program)).env("PMIX_MCA_gds", "instanton,hash").run().expect(0);
+        expect_same(&both, &ranks(2, "", &program).run().expect(0));
+    }
+}
+
 /// A rank whose address leads nowhere, or to somebody who has something else, is told everything by the server.
 #[test]
 fn an_address_that_leads_nowhere_costs_nothing() {

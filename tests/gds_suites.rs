@@ -153,6 +153,16 @@ fn all_ranks_are_told_what_they_are_without_it() {
     }
 }
 
+/// The plug-in cannot be the only module: then the server has none, and says so.
+#[test]
+fn a_launcher_without_the_module_hash_ends_at_once() {
+    for suite in Suite::all("a_launcher_without_the_module_hash_ends_at_once", &["pmix/survey"]) {
+        let alone = suite.plugged(2, Stock, "pmix/survey").env("PMIX_MCA_gds", "instanton").run();
+        assert!(alone.stderr.contains("PMIX_MCA_gds leaves out hash"), "{}: {alone:#?}", suite.name);
+        assert!(!matches!(alone.status, None | Some(0 | 128..=192)), "{}: {alone:#?}", suite.name);
+    }
+}
+
 #[test]
 fn a_stock_rank_that_cannot_map_the_segments_is_told_by_its_own_library() {
     let test = "a_stock_rank_that_cannot_map_the_segments_is_told_by_its_own_library";

@@ -13,6 +13,20 @@ pub fn server() -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// Returns whether the user of this process lets its library have a module.
+pub fn admits(module: &str) -> bool {
+    std::env::var("PMIX_MCA_gds").map_or(true, |list| is_in(&list, module))
+}
+
+/// Returns whether a list of the library's parameters, of names or behind `^` of those left out, lets it have a module.
+fn is_in(list: &str, module: &str) -> bool {
+    let names = |list: &str| list.split(',').any(|name| name.trim() == module);
+    match list.strip_prefix('^') {
+        Some(left_out) => !names(left_out),
+        None => list.is_empty() || names(list),
+    }
+}
+
 /// The name that this process was started with.
 pub fn process() -> Option<Proc> {
     let nspace = std::env::var("PMIX_NAMESPACE").ok().and_then(|name| Nspace::new(name).ok())?;
@@ -126,6 +140,12 @@ mod tests {
         // That of an outer launcher goes.
         let left = "INSTANTON_NODE_STORE=other;y.0;tcp4://127.0.0.1:1";
         assert_eq!(added(&[left, server], None), (true, vec![variable.into(), server.into()]));
+    }
+
+    #[test]
+    fn a_list_says_which_modules_there_are() {
+        let lists = ["", "hash", "instanton, hash", "^instanton", "^hash2", "instanton", "ds21", "^ds21,hash"];
+        assert_eq!(lists.map(|list| is_in(list, "hash")), [true, true, true, true, true, false, false, false]);
     }
 
     #[test]

@@ -155,6 +155,7 @@ impl Pmix {
             let hub = Arc::downgrade(hub);
             streams.pulls.lead_on(move |source, channels, bytes, infos| {
                 if let Some(hub) = hub.upgrade() {
+                    let length = bytes.len();
                     let (source, bytes, infos) = (source.clone(), bytes.to_vec(), infos.to_vec());
                     let call = move || Call::Deliver {
                         source: source.clone(),
@@ -162,7 +163,7 @@ impl Pmix {
                         bytes: bytes.clone(),
                         infos: infos.clone(),
                     };
-                    hub.tell_all(call);
+                    hub.deliver(length, call);
                 }
             });
         }

@@ -24,6 +24,7 @@ use super::dispatch::dispatch;
 use super::host::NodeHost;
 use super::invitations::{Invitations, Lost};
 use super::meetings::{Answers, Kind, Meetings, MembersFailed, Part};
+use super::under_way::UnderWay;
 use super::wire::{Call, Given, Link, PATIENCE};
 use crate::names::Names;
 
@@ -50,6 +51,7 @@ const SERVED: [&str; 10] = [
 struct Node {
     link: Link,
     pid: Pid,
+    output: Arc<UnderWay>,
 }
 
 /// Places of the processes, and the collectives under way.
@@ -127,7 +129,7 @@ impl Hub {
                 }
             };
             let link = Link::open(ours, move |call, reply| dispatch(&host, call, reply), gone)?;
-            nodes.push(Node { link, pid });
+            nodes.push(Node { link, pid, output: Arc::default() });
         }
         self.nodes.set(nodes).map_err(|_| anyhow!("the nodes run"))
     }
@@ -204,6 +206,16 @@ impl Hub {
     /// Calls the servers of all nodes but our own and this one.
     pub fn tell_but(&self, node: usize, call: impl Fn() -> Call) {
         self.others().filter(|(other, _)| *other != node).for_each(|(_, node)| node.link.ask(call(), |_| ()));
+    }
+
+    /// Hands output, of so many bytes, to the servers of all nodes but our own, as far as they take it.
+    pub fn deliver(&self, bytes: usize, call: impl Fn() -> Call) {
+        for (_, Node { link, output, .. }) in self.others() {
+            if output.take(bytes) {
+                let output = output.clone();
+                link.ask(call(), move |_| output.give(bytes));
+            }
+        }
     }
 
     /// A job is about to be registered.

@@ -19,6 +19,7 @@ mod invitations;
 mod meetings;
 pub mod server;
 pub mod servers;
+mod under_way;
 pub mod wire;
 
 use clap::Args;

@@ -349,7 +349,7 @@ fn what_would_take_long_in_one_step_is_refused() {
         Request::Notify { status: Status(-2001), range: DataRange::LOCAL, info }
     };
     assert_eq!(peer.status(event(2 << 20)), Status::ERR_OUT_OF_RESOURCE);
-    assert_eq!(peer.status(event(500_000)), OK);
+    assert_eq!(peer.status(event(1_000_000)), OK);
     let all = Request::Get { proc: job.proc(0), key: None, info: Vec::new() };
     assert_eq!(peer.commit(Scope::GLOBAL, "small", 1u32), OK);
     assert!(matches!(peer.ask(all.clone()), Reply::Infos(OK, _)));

@@ -377,7 +377,8 @@ impl Router {
                 self.events.register(&mut self.cx, &self.jobs, caller, &codes, info);
             }
             Request::DeregisterEvents { codes } => self.events.deregister(&mut self.cx, caller, &codes),
-            Request::Notify { .. } if bytes > events::MAX_EVENT => {
+            // A long one has come with what it takes, which is twice the event.
+            Request::Notify { .. } if bytes > 2 * events::MAX_EVENT => {
                 trace!("{proc} raises an event of {bytes} bytes");
                 self.cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
             }

@@ -5,12 +5,13 @@
 //! its parent can pull it once it knows its name.
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use instanton::data::{Channels, Info, InfoList, Proc, keys};
+use instanton::data::{Channels, Info, InfoList, Proc, Rank, keys};
 use instanton::server::Server;
 
 /// One call.
 #[derive(Debug, PartialEq, Eq)]
 struct Pull {
+    /// In order: each piece of output is held against them.
     procs: Vec<Proc>,
     channels: Channels,
     /// True if it takes the output away from our own reader.
@@ -63,7 +64,10 @@ impl Pulls {
 
     /// Somebody asks for output, or wants it no more.
     pub fn pull(&self, procs: &[Proc], directives: &[Info], channels: Channels) {
-        let pull = Pull { procs: procs.to_vec(), channels, redirects: directives.is_set(keys::IOF_REDIRECT) };
+        let mut procs = procs.to_vec();
+        procs.sort_unstable();
+        procs.dedup();
+        let pull = Pull { procs, channels, redirects: directives.is_set(keys::IOF_REDIRECT) };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !directives.is_set(keys::IOF_STOP) {
             open.push(pull);
@@ -80,9 +84,10 @@ impl PulledStream {
         let (mut is_wanted, mut is_ours) = (self.always, true);
         {
             let open = self.pulls.open.lock().unwrap_or_else(PoisonError::into_inner);
-            let wants = |pull: &&Pull| {
-                pull.channels.contains(self.channel) && pull.procs.iter().any(|p| p.matches(&self.source))
-            };
+            let all = Proc::new(self.source.nspace.clone(), Rank::WILDCARD);
+            let has = |pull: &Pull, proc: &Proc| pull.procs.binary_search(proc).is_ok();
+            let wants =
+                |pull: &&Pull| pull.channels.contains(self.channel) && (has(pull, &self.source) || has(pull, &all));
             for pull in open.iter().filter(wants) {
                 is_wanted = true;
                 is_ours &= !pull.redirects;
@@ -98,5 +103,36 @@ impl PulledStream {
             let _ = server.iof_deliver(&self.source, self.channel, bytes, end.as_slice()).wait();
         }
         is_ours
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use instanton::data::Nspace;
+
+    use super::*;
+
+    #[test]
+    fn output_is_held_against_all_processes_that_a_pull_names() {
+        let job = Nspace::new("job").unwrap();
+        let proc = |rank| Proc::new(job.clone(), rank);
+        let (pulls, redirects) = (Arc::new(Pulls::default()), Info::new(keys::IOF_REDIRECT, true));
+        let is_ours = |rank, channel| {
+            let stream = PulledStream { pulls: pulls.clone(), source: proc(Rank(rank)), channel, always: false };
+            stream.hand_over(b"text")
+        };
+        let of_both = |channel| [0, 7].map(|rank| is_ours(rank, channel));
+        // In no order, and named twice.
+        let some = [9, 3, 7, 1, 7, 5].map(|rank| proc(Rank(rank)));
+        let stop = [redirects.clone(), Info::new(keys::IOF_STOP, true)];
+        pulls.pull(&some, std::slice::from_ref(&redirects), Channels::STDOUT);
+        assert_eq!((of_both(Channels::STDOUT), of_both(Channels::STDERR)), ([true, false], [true, true]));
+        pulls.pull(&[proc(Rank(0))], &[], Channels::STDOUT);
+        assert_eq!(of_both(Channels::STDOUT), [true, false], "who reads along takes nothing away");
+        pulls.pull(&some, &stop, Channels::STDOUT);
+        assert_eq!(of_both(Channels::STDOUT), [true, true]);
+        let other = Proc::new(Nspace::new("other").unwrap(), Rank::WILDCARD);
+        pulls.pull(&[other, proc(Rank::WILDCARD)], &[redirects], Channels::STDOUT);
+        assert_eq!(of_both(Channels::STDOUT), [false, false]);
     }
 }

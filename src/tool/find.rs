@@ -187,8 +187,8 @@ impl Wish {
             Place::System | Place::SystemFirst => self.search(|server| server.is_system, false, None, first),
             Place::Any => {
                 #[cfg(feature = "server")]
-                if let Some(client) = self.within(first) {
-                    return Ok(client);
+                if let Some(found) = self.within(first) {
+                    return found;
                 }
                 self.search(is_other, false, None, first)
             }
@@ -198,14 +198,16 @@ impl Wish {
         found
     }
 
-    /// Goes to a server with files below the directory that the user has named, where one is named: to one of this
-    /// library first.
+    /// Goes to a server with files below the directory that the user has named, to one of this library first; none where
+    /// no directory is named, or nobody has files there.
     #[cfg(feature = "server")]
-    fn within(&self, first: Option<&Client>) -> Option<Client> {
+    fn within(&self, first: Option<&Client>) -> Option<Result<Client, InitError>> {
         let processes = self.directories.own_processes()?;
         let found = self.search(|server| is_other(server) && processes.contains(&server.pid), false, None, first);
-        let found = found.or_else(|failed| self.search_files(&Place::Any, failed, first));
-        found.inspect_err(|error| trace!("no server in the directory that is named: {error}")).ok()
+        match found {
+            Err(_) if processes.is_empty() && self.directories.others().is_empty() => None,
+            found => Some(found.or_else(|failed| self.search_files(&Place::Any, failed, first))),
+        }
     }
 
     /// Tries the stock servers that have files and are meant by a place: they come after those of this library.

@@ -429,6 +429,22 @@ fn a_connection_takes_no_place_of_a_stream_that_is_closed() {
 }
 
 #[test]
+fn a_tool_leaves_a_server_that_is_stopped() {
+    let mut server = start_alone("server", &[]);
+    let uri = ready(&mut server);
+    let at = [Info::new(keys::SERVER_URI, uri.as_str())];
+    let (leaves, turns) = (Tool::init(&at).unwrap(), Tool::init(&at).unwrap());
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(server.id() as i32), nix::sys::signal::Signal::SIGSTOP).unwrap();
+    thread::scope(|scope| {
+        let turned = scope.spawn(|| turns.disconnect(&turns.servers()[0]).unwrap_err().status());
+        assert_eq!(leaves.finalize(&[]).unwrap_err().status(), Status::ERR_TIMEOUT);
+        assert_eq!(turned.join().unwrap(), Status::ERR_TIMEOUT);
+    });
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
 fn a_server_that_is_killed_is_lost_to_its_tools_and_found_no_more() {
     let mut server = start_alone("server", &[]);
     let uri = ready(&mut server);

@@ -37,6 +37,10 @@ use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
 
 use find::Wish;
 
+/// Seconds that a tool waits for a server's answer to its goodbye, where nothing else is said: a server that is stopped
+/// gives none.
+const FAREWELL: i32 = 5;
+
 /// A process that attaches to servers. Every method may be called from any thread.
 #[derive(Debug)]
 pub struct Tool {
@@ -45,6 +49,8 @@ pub struct Tool {
     attached: Condvar,
     /// The attributes of its init.
     asked: Vec<Info>,
+    /// True if it has begun as a client, whose primary server may take its time.
+    was_client: bool,
 }
 
 /// The connections of a tool.
@@ -88,7 +94,7 @@ impl Tool {
             },
             false => Client::alone(wish.proc.map_or_else(own_name, Ok)?, None)?,
         };
-        Ok(Self { asked: info.to_vec(), ..Self::around(Arc::new(client)) })
+        Ok(Self { asked: info.to_vec(), was_client: false, ..Self::around(Arc::new(client)) })
     }
 
     /// Holds the attributes of one more init against those of the first.
@@ -115,6 +121,7 @@ impl Tool {
             servers: Mutex::new(servers),
             attached: Condvar::new(),
             asked: Vec::new(),
+            was_client: true,
         }
     }
 
@@ -261,10 +268,11 @@ impl Tool {
             }
             client
         };
-        gone.finalize(&[])
+        gone.finalize(&[Info::new(keys::TIMEOUT, FAREWELL)])
     }
 
-    /// Ends every connection (`PMIx_tool_finalize`). `info` is for the primary server; its time limit is for each.
+    /// Ends every connection (`PMIx_tool_finalize`). `info` is for the primary server; its time limit is for each, and
+    /// is five seconds where there is none, but for the barrier and the server of a process that was a client before.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] from a callback, and then nothing has ended; when a connection did not end cleanly,
@@ -272,8 +280,14 @@ impl Tool {
     pub fn finalize(&self, info: &[Info]) -> Result<(), Error> {
         let all: Vec<Arc<Client>> = self.lock().all().cloned().collect();
         all.iter().try_for_each(|client| client.may_wait("PMIx_tool_finalize"))?;
-        let limit: Vec<Info> = info.find(keys::TIMEOUT).cloned().into_iter().collect();
-        let info_of = |client: &Arc<Client>| if Arc::ptr_eq(client, &all[0]) { info } else { &limit };
+        let mut info = info.to_vec();
+        let limit = info.find(keys::TIMEOUT).cloned().unwrap_or_else(|| Info::new(keys::TIMEOUT, FAREWELL));
+        // A barrier would be limited as well.
+        if !self.was_client && info.find(keys::TIMEOUT).is_none() && !info.is_set(keys::EMBED_BARRIER) {
+            info.push(limit.clone());
+        }
+        let limit = [limit];
+        let info_of = |client: &Arc<Client>| if Arc::ptr_eq(client, &all[0]) { &info[..] } else { &limit };
         let ended: Vec<_> = all.iter().map(|client| client.finalize(info_of(client))).collect();
         ended.into_iter().find(Result::is_err).unwrap_or(Ok(()))
     }

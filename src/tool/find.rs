@@ -268,7 +268,8 @@ impl Wish {
                     // meant.
                     let is_other = server.is_some() && error.status() == Status::ERR_NOT_FOUND;
                     let is_owned = matches!(error, InitError::ForeignServer { .. }) && server.is_none();
-                    if matches!(error, InitError::NotAdmitted { .. }) && !is_other || is_owned {
+                    let is_late = error.status() == Status::ERR_TIMEOUT && matches!(failed, InitError::NoServer(_));
+                    if matches!(error, InitError::NotAdmitted { .. }) && !is_other || is_owned || is_late {
                         failed = error;
                     }
                 }

@@ -146,6 +146,22 @@ fn who_is_told_to_do_without_does_without() {
     expect_same(&values, &ranks(2, "", &program).run().expect(0));
 }
 
+/// `instanton gds install` writes it under another name first. Nobody is told of that, not even where it stays.
+#[test]
+fn a_plug_in_that_is_just_written_is_passed_over() {
+    let program = peer("pmix/survey");
+    if can_run("a_plug_in_that_is_just_written_is_passed_over", &[&program]) {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("written");
+        fs::create_dir_all(&folder).expect("a folder for the plug-in");
+        fs::copy(plugin(), folder.join(".pmix_mca_gds_instanton.so.1.lo")).expect("a copy");
+        let components = format!("{}:{}", folder.display(), theirs().display());
+        let launch = ranks(2, "", &program).env("PMIX_MCA_mca_base_component_path", components);
+        let (with, without) = (launch.run().expect(0), ranks(2, "", &program).run().expect(0));
+        expect_same(&with, &without);
+        assert!(!with.stderr.contains("pmix_mca_gds_instanton"), "{with:#?}");
+    }
+}
+
 /// The plug-in cannot be the only module: then the server has none, and says so as it does without the plug-in.
 #[test]
 fn a_launcher_without_the_module_hash_ends_at_once() {

@@ -42,6 +42,8 @@ pub struct Library {
 const NAME: &str = "pmix_mca_gds_instanton.so";
 /// Beginning of the name that it has while it is written; behind it is the number of the process that does so.
 const BESIDE: &str = ".pmix_mca_gds_instanton.so.";
+/// End of that name: of all others than those of libtool's objects, stock libraries say that they are no plug-ins.
+const PASSED_OVER: &str = ".lo";
 /// Text that only the plug-in has in it.
 const MARK: &[u8] = b"pmix_mca_gds_instanton_component";
 /// Folders in which a system has its library; in the first ones, those of each architecture.
@@ -134,7 +136,7 @@ fn install(place: &Place) -> anyhow::Result<()> {
 
 /// Writes a file as a whole, or not at all.
 fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let beside = file.with_file_name(format!("{BESIDE}{}", std::process::id()));
+    let beside = file.with_file_name(format!("{BESIDE}{}{PASSED_OVER}", std::process::id()));
     let written = (|| {
         let mut new = File::options().write(true).create_new(true).open(&beside)?;
         // Servers and programs of every user load it, whatever the umask of who installs it.
@@ -154,7 +156,8 @@ fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let writer = name.to_str().and_then(|name| name.strip_prefix(BESIDE)).and_then(|pid| pid.parse().ok());
+        let writer = name.to_str().and_then(|name| name.strip_prefix(BESIDE));
+        let writer = writer.and_then(|pid| pid.strip_suffix(PASSED_OVER).unwrap_or(pid).parse().ok());
         let Some(writer) = writer.filter(|pid| *pid > 0).map(Pid::from_raw) else { continue };
         if writer == Pid::this() || kill(writer, None) == Err(Errno::ESRCH) {
             // It is in nobody's way.

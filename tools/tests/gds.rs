@@ -67,7 +67,7 @@ fn everybody_can_load_what_is_installed_with_a_strict_umask() {
 #[test]
 fn what_a_killed_command_has_left_goes_with_the_next_one() {
     let place = Place::new("killed", "OpenPMIx 4.2.2rc2");
-    let beside = |pid: u32| place.plugin().with_file_name(format!(".{NAME}.{pid}"));
+    let beside = |pid: u32| place.plugin().with_file_name(format!(".{NAME}.{pid}.lo"));
     let mut ended = Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
     for command in ["install", "remove"] {

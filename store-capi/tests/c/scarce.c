@@ -132,7 +132,7 @@ int main(void)
     DONE(instanton_job_post(job, 2, &post, 1));
     say(answered[1]);
     serve(job, pid);
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 200; i++) {
         memset(much, 'B' + i % 20, SMALL);
         post = entry("card", bytes(much, SMALL));
         DONE(instanton_job_post(job, 1, &post, 1));
@@ -143,6 +143,7 @@ int main(void)
 
     /* A reader comes when the writer has none left: the descriptor is not readable all the time. */
     DONE(instanton_job_descriptor(job, &ready.fd));
+    DONE(instanton_job_serve(job));
     CHECK(0 == poll(&ready, 1, 0));
     CHECK((pid = fork()) >= 0);
     if (0 == pid) {

@@ -481,18 +481,25 @@ impl Collectives {
                 tracker.excused.extend(jobs.runs_here(proc).then(|| proc.clone()));
                 tracker.left.insert(proc.clone());
                 tracker.count(jobs);
-            } else if tracker.failed.is_none() {
+                return;
+            }
+            if tracker.failed.is_none() {
                 complete::fail(cx, jobs, tracker, Status::GROUP_LEFT, &format!("{proc} has left the group"));
+            }
+            // Those who have not come leave it out when they do, and are late for this one all the same.
+            tracker.left.insert(proc.clone());
+            if jobs.runs_here(proc) {
+                tracker.arrived.insert(proc, None);
             }
         });
     }
 
     /// The signature of the collective that a member of a group means who names it after others have left: of that which
-    /// is under way and goes on without these.
+    /// is under way and goes on without these, or has failed because of them.
     pub fn meant(&self, jobs: &Jobs, group: &Nspace, proc: &Proc, named: Signature) -> Signature {
         let is_it = |tracker: &&Tracker| {
-            let goes_on = tracker.failed.is_none() && !tracker.left.is_empty() && tracker.waits_for(proc);
-            goes_on && named.is_without(jobs, &tracker.signature, &tracker.left)
+            let is_awaited = !tracker.left.is_empty() && tracker.waits_for(proc);
+            is_awaited && named.is_without(jobs, &tracker.signature, &tracker.left)
         };
         self.gathering(group).find(is_it).map_or(named.clone(), |tracker| tracker.signature.clone())
     }

@@ -284,28 +284,48 @@ fn a_tracker_ends_with_the_first_of_the_limits_of_those_who_have_come() {
     assert!(server.test.advance(Duration::from_secs(60)).is_empty(), "the later limit is given up");
 }
 
+/// Lets a rank arrive at a fence of a group that it names by these ranks, and returns its request.
+fn arrive_by_group(server: &mut Server, rank: u32, named: &[u32], on_loss: OnLoss) -> Caller {
+    let (Server { test, jobs, collectives, peers }, group) = (server, Nspace::new("g").unwrap());
+    let (proc, caller) = (proc("job", rank), test.request(peers[rank as usize]));
+    let named: Vec<Proc> = named.iter().map(|rank| testing::proc("job", *rank)).collect();
+    let signature = Signature::of(jobs, &proc, Operation::Fence, &named).unwrap();
+    let signature = collectives.meant(jobs, &group, &proc, signature);
+    let waiter = Waiter { caller, seen: None };
+    let arrival = Arrival { proc: &proc, waiter, info: &[], until: None, group: Some(group) };
+    collectives.arrive(&mut test.cx, jobs, &signature, arrival, |_| Some(on_loss));
+    caller
+}
+
 #[test]
 fn a_member_that_leaves_on_another_node_takes_no_place_of_those_here_who_then_leave_it_out() {
     let mut server = Server::new(4);
     let group = Nspace::new("g").unwrap();
-    let arrive = |server: &mut Server, rank: u32, named: &[u32]| {
-        let Server { test, jobs, collectives, peers } = server;
-        let (proc, caller) = (proc("job", rank), test.request(peers[rank as usize]));
-        let named: Vec<Proc> = named.iter().map(|rank| testing::proc("job", *rank)).collect();
-        let signature = Signature::of(jobs, &proc, Operation::Fence, &named).unwrap();
-        let signature = collectives.meant(jobs, &group, &proc, signature);
-        let waiter = Waiter { caller, seen: None };
-        let arrival = Arrival { proc: &proc, waiter, info: &[], until: None, group: Some(group.clone()) };
-        collectives.arrive(&mut test.cx, jobs, &signature, arrival, |_| Some(OnLoss::Excuse));
-    };
-    (0..2).for_each(|rank| arrive(&mut server, rank, &[0, 1, 2, 3]));
+    (0..2).for_each(|rank| _ = arrive_by_group(&mut server, rank, &[0, 1, 2, 3], OnLoss::Excuse));
     server.collectives.leave(&mut server.test.cx, &server.jobs, &group, &proc("job", 3));
     assert!(server.collectives.next_step().is_none(), "one of this node has not come");
-    arrive(&mut server, 2, &[0, 1, 2]);
+    arrive_by_group(&mut server, 2, &[0, 1, 2], OnLoss::Excuse);
     let id = server.complete();
     assert!(!server.collectives.completed(id).unwrap().local.elsewhere, "nobody else is left");
     server.finish(id);
     assert_eq!(server.replies().len(), 3);
+}
+
+#[test]
+fn who_leaves_a_member_out_is_late_for_a_fence_that_has_failed_because_of_it() {
+    let (mut server, group) = (Server::new(3), Nspace::new("g").unwrap());
+    let early = arrive_by_group(&mut server, 0, &[0, 1, 2], OnLoss::Fail);
+    server.collectives.leave(&mut server.test.cx, &server.jobs, &group, &proc("job", 1));
+    let next = arrive_by_group(&mut server, 0, &[0, 2], OnLoss::Fail);
+    let late = arrive_by_group(&mut server, 2, &[0, 2], OnLoss::Fail);
+    let left = [early, late].map(|caller| (caller, Status::GROUP_LEFT));
+    assert_eq!(server.replies(), left, "the first of each is one fence");
+    let last = arrive_by_group(&mut server, 2, &[0, 2], OnLoss::Fail);
+    let id = server.complete();
+    server.finish(id);
+    assert_eq!(server.replies(), [next, last].map(|caller| (caller, Status::SUCCESS)));
+    // Nothing waits for the one that has left.
+    assert!(server.collectives.gathering(&group).next().is_none());
 }
 
 #[test]

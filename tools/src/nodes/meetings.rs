@@ -205,8 +205,12 @@ impl Meetings {
         }
         let named = procs;
         let left = part.group.as_ref().and_then(|group| self.left.get(group));
-        let left = left.filter(|_| part.excuses || kind.ends_group());
         let procs = left.map_or_else(|| procs.to_vec(), |left| without(census, procs, |proc| left.contains(proc)));
+        // It may not have heard of that yet.
+        let missed: Vec<Proc> = match left.filter(|_| !part.excuses && !kind.ends_group()) {
+            Some(left) => census.by_rank(named).into_iter().filter(|proc| left.contains(proc)).collect(),
+            None => Vec::new(),
+        };
         let Some(nodes) = census.nodes_of(&procs) else {
             // A tool of theirs is gone.
             let status = part.failed.unwrap_or(kind.status_of_loss());
@@ -230,6 +234,10 @@ impl Meetings {
             }
         };
         let meeting = &mut queue[at];
+        let has_come = |proc: &Proc| census.node_of(proc).is_some_and(|node| meeting.come.contains(&node));
+        if !missed.iter().all(has_come) {
+            meeting.failed.get_or_insert(Status::GROUP_LEFT);
+        }
         meeting.come.insert(node);
         meeting.absent.remove(&node);
         meeting.excuses |= part.excuses;
@@ -284,8 +292,8 @@ impl Meetings {
         answers
     }
 
-    /// A member has left a group. Meetings of the group go on without it where that is wanted, under the name of the
-    /// others; those fail that still wait for its node.
+    /// A member has left a group. Meetings of the group are those of the others from now on. They go on without it where
+    /// that is wanted, and fail where its node has not come: for all, also for those who come later and leave it out.
     pub fn leave(&mut self, group: &Nspace, proc: &Proc, census: &Census) -> Answers {
         self.left.put(about(std::slice::from_ref(proc)), group, |left| {
             let mut left = left.unwrap_or_default();
@@ -305,14 +313,14 @@ impl Meetings {
             let procs = without(census, &key.1, |other| other == proc);
             for mut meeting in queue {
                 let is_of_group = meeting.group.as_ref() == Some(group);
-                let goes_on = is_of_group && (meeting.excuses || key.0.ends_group());
-                if goes_on {
+                if is_of_group {
+                    let goes_on = meeting.excuses || key.0.ends_group();
+                    if !goes_on && node.is_some_and(|node| !meeting.come.contains(&node)) {
+                        meeting.failed.get_or_insert(Status::GROUP_LEFT);
+                    }
                     meeting.nodes = census.nodes_of(&procs).unwrap_or_default();
-                } else if let Some(node) = node.filter(|node| is_of_group && !meeting.come.contains(node)) {
-                    meeting.failed.get_or_insert(Status::GROUP_LEFT);
-                    meeting.absent.insert(node, vec![proc.clone()]);
                 }
-                let named = if goes_on { procs.clone() } else { key.1.clone() };
+                let named = if is_of_group { procs.clone() } else { key.1.clone() };
                 let key = (key.0.clone(), named);
                 named_now.insert(key.clone());
                 self.open.entry(key).or_default().push(meeting);

@@ -22,9 +22,13 @@ impl Test {
     }
 
     fn come_to(&mut self, kind: Kind, node: usize, part: Part) -> Vec<(usize, Result<Met, Status>)> {
+        self.come_of(&all(), kind, node, part)
+    }
+
+    fn come_of(&mut self, procs: &[Proc], kind: Kind, node: usize, part: Part) -> Vec<(usize, Result<Met, Status>)> {
         let said = self.said.clone();
         let answer: Answer = Box::new(move |result| said.send((node, result)).unwrap());
-        let answers = self.meetings.come((kind, &all()), &self.census, (node, part, answer));
+        let answers = self.meetings.come((kind, procs), &self.census, (node, part, answer));
         self.give(answers)
     }
 
@@ -256,6 +260,36 @@ fn a_meeting_of_a_group_goes_on_without_a_member_that_has_left_or_fails() {
     test.come(0, b"a", None);
     let answers = test.meetings.leave(&group, &proc(1), &test.census);
     assert_eq!(test.give(answers), [], "a fence that names no group waits for it");
+}
+
+#[test]
+fn nodes_that_hear_late_that_a_member_has_left_meet_those_that_know_it() {
+    let (group, others) = (Nspace::new("g").unwrap(), [0, 2, 3].map(proc));
+    let part = |failed| Part { group: Some(group.clone()), failed, ..Part::default() };
+    let left = |node| vec![(node, Err(Status::GROUP_LEFT))];
+    // The first names it still, and the second not.
+    let mut test = Test::new();
+    let answers = test.meetings.leave(&group, &proc(1), &test.census);
+    assert_eq!(test.give(answers), []);
+    assert_eq!(test.come_to(Kind::Fence, 0, part(None)), left(0));
+    assert_eq!(test.come_of(&others, Kind::Fence, 2, part(None)), left(2));
+    assert!(test.meetings.open.is_empty() && test.meetings.missed.is_empty());
+    // One has failed already because of it.
+    test.come_of(&others, Kind::Fence, 2, part(None));
+    let told = test.come_to(Kind::Fence, 0, part(Some(Status::GROUP_LEFT)));
+    assert_eq!(told[..1], left(2));
+    assert!(test.meetings.open.is_empty() && told.len() == 2);
+    // Both know it.
+    test.come_of(&others, Kind::Fence, 2, part(None));
+    assert!(test.come_of(&others, Kind::Fence, 0, part(None)).iter().all(|(_, met)| met.is_ok()));
+    // It has come before it has left.
+    let mut test = Test::new();
+    test.come_to(Kind::Fence, 1, part(None));
+    let answers = test.meetings.leave(&group, &proc(1), &test.census);
+    assert_eq!(test.give(answers), []);
+    test.come_to(Kind::Fence, 0, part(None));
+    let met = test.come_of(&others, Kind::Fence, 2, part(None));
+    assert!(met.len() == 3 && met.iter().all(|(_, met)| met.is_ok()) && test.meetings.open.is_empty());
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Words that somebody may have meant.
 
+/// Longer than any word that there is: nobody looks for one that is near.
+const LONGEST: usize = 64;
+
 /// The one of `words` that is nearest to `typed`, unless none is near.
 fn nearest<'a>(typed: &str, words: &[&'a str]) -> Option<&'a str> {
     let near = |word: &&'a str| strsim::jaro_winkler(&typed.to_ascii_lowercase(), word);
@@ -12,6 +15,10 @@ fn nearest<'a>(typed: &str, words: &[&'a str]) -> Option<&'a str> {
 /// # Errors
 /// A line that names what there is.
 pub fn choose<'a>(what: &str, typed: &str, words: &[&'a str]) -> Result<&'a str, String> {
+    if typed.len() > LONGEST {
+        let begin: String = typed.chars().take(LONGEST).collect();
+        return Err(format!("{what} \"{}...\" is unknown. There are {}", begin.escape_debug(), words.join(", ")));
+    }
     let lower = typed.to_ascii_lowercase();
     if let Some(word) = words.iter().find(|word| **word == lower) {
         return Ok(word);
@@ -30,6 +37,12 @@ pub fn choose<'a>(what: &str, typed: &str, words: &[&'a str]) -> Result<&'a str,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_word_is_compared_with_none_and_not_told_whole() {
+        let error = choose("directive", &"\u{e4}".repeat(1 << 20), &["tag", "core"]).unwrap_err();
+        assert!(error.len() < 300 && error.ends_with("There are tag, core"), "{error}");
+    }
 
     #[test]
     fn a_word_may_be_shortened_while_it_is_one() {

@@ -75,6 +75,10 @@ const MORE: [&str; 29] = [
     keys::SET_SESSION_CWD,
 ];
 
+/// Most attributes of one job that say where its processes run, the last of all, and bytes of each: more is a hint that
+/// nobody reads.
+const MOST_PLACEMENTS: usize = 64;
+const LONGEST_PLACEMENT: usize = 64 << 10;
 /// Most process sets of one job, and most members of all of them: servers keep them one by one, and tell of each.
 const MOST_SETS: usize = 1024;
 const MOST_MEMBERS: usize = 1 << 18;
@@ -162,9 +166,10 @@ impl Request {
     /// `ERR_NOT_SUPPORTED` for an attribute that is required and says what is unknown here.
     pub fn policy(&self, run: &Policy) -> Result<Policy, Status> {
         let infos = self.infos();
-        let mut said = infos.iter().filter(|info| is_placement(info)).peekable();
+        let said: Vec<&Info> = infos.iter().filter(|info| is_placement(info)).collect();
+        let said = &said[said.len().saturating_sub(MOST_PLACEMENTS)..];
         let mut policy = Policy { by_thread: run.by_thread, ..Policy::default() };
-        if said.peek().is_none() {
+        if said.is_empty() {
             policy.binding = Binding { to: Some(run.binds()), overloads: true, ..run.binding };
             policy.per_rank = run.per_rank;
             return Ok(policy);
@@ -173,6 +178,7 @@ impl Request {
             let mut changed = policy.clone();
             let text = info.value.as_str().unwrap_or_default();
             let read = match info.key.as_str() {
+                _ if text.len() > LONGEST_PLACEMENT => Err("it is too long".to_owned()),
                 Some(keys::MAPBY) => changed.map_by(text),
                 Some(keys::RANKBY) => changed.rank_by(text),
                 _ => changed.bind_to(text),
@@ -419,6 +425,14 @@ mod tests {
         let numa = [Info::new(keys::MAPBY, "numa:pe=2").required(), Info::new(keys::RANKBY, "moon")];
         assert_eq!(policy(&numa).map(|policy| policy.mapping), Ok(Mapping::By(Kind::Numa)));
         assert_eq!(policy(&[Info::new(keys::BINDTO, "moon").required()]), Err(Status::ERR_NOT_SUPPORTED));
+        let units = |numbers: &str| policy(&[Info::new(keys::MAPBY, format!("pe-list={numbers}").as_str())]).unwrap();
+        assert_eq!(units("0-3,8").mapping, Mapping::Units(vec![0, 1, 2, 3, 8]));
+        for too_much in ["0-65535,0", &["0-40000"; 2].join(","), &["0"; LONGEST_PLACEMENT].join(",")] {
+            assert_eq!(units(too_much).mapping, Mapping::Slot);
+        }
+        let many = vec![Info::new(keys::MAPBY, "core"); MOST_PLACEMENTS];
+        let read = policy(&[vec![Info::new(keys::MAPBY, "numa:pe=2")], many].concat()).unwrap();
+        assert_eq!((read.mapping, read.per_rank), (Mapping::By(Kind::Core), None), "the last of them count");
         let inside = [Info::new(keys::SET_SESSION_CWD, true).required()];
         assert_eq!(
             request(inside.to_vec()).specs(&Hosts::new("n", 1), Path::new("/s")).unwrap()[0].wdir,

@@ -205,14 +205,16 @@ pub fn list(numbers: &BTreeSet<u32>) -> String {
     ranges.iter().map(range).collect::<Vec<_>>().join(",")
 }
 
-/// The numbers of a list of ranges, in its order.
+/// Most numbers of a list: no machine has more processors.
+const MOST: usize = 1 << 16;
+
+/// The numbers of a list of ranges, in its order; none where it is no such list, or one of more than a machine has.
 pub fn numbers(list: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for range in list.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        // No machine has more.
-        if last < first || last - first > 1 << 20 {
+        if last < first || (last - first) as usize >= MOST - all.len() {
             return None;
         }
         all.extend(first..=last);

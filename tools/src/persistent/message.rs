@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use instanton::data::archive::{self, Wire};
 use instanton::fd_passing;
@@ -16,7 +17,36 @@ use rkyv::{Archive, Deserialize, Serialize};
 use crate::environment::Environment;
 
 /// Longest frame: an environment and a command line are below it.
-const LONGEST: usize = 64 << 20;
+const LONGEST: usize = 16 << 20;
+/// Most bytes of all requests that are being read, as their frames announce them.
+const MOST: usize = 64 << 20;
+
+/// Bytes of the requests that are being read.
+static BEING_READ: Mutex<usize> = Mutex::new(0);
+
+/// A part of them.
+struct Part(usize);
+
+impl Part {
+    fn take(bytes: usize) -> io::Result<Self> {
+        let mut all = Self::all();
+        if *all + bytes > MOST {
+            return Err(io::Error::other("too much comes from others at the moment"));
+        }
+        *all += bytes;
+        Ok(Part(bytes))
+    }
+
+    fn all() -> MutexGuard<'static, usize> {
+        BEING_READ.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        *Self::all() -= self.0;
+    }
+}
 
 /// Request of a caller.
 #[derive(Archive, Serialize, Deserialize, Debug)]
@@ -122,7 +152,9 @@ pub fn ask(socket: &UnixStream, request: &Request, descriptors: &[BorrowedFd<'_>
 /// As [`hear`].
 pub fn take(socket: &UnixStream) -> io::Result<(Request, Vec<OwnedFd>)> {
     let descriptors = fd_passing::receive(socket)?;
-    Ok((read(socket)?, descriptors))
+    let length = length(socket)?;
+    let _part = Part::take(length)?;
+    Ok((body(socket, length)?, descriptors))
 }
 
 /// Answers a caller.
@@ -148,13 +180,19 @@ fn write<T: Wire>(mut sink: &UnixStream, message: &T) -> io::Result<()> {
     sink.write_all(&frame)
 }
 
-fn read<T: Wire>(mut source: &UnixStream) -> io::Result<T> {
+fn read<T: Wire>(source: &UnixStream) -> io::Result<T> {
+    let length = length(source)?;
+    body(source, length)
+}
+
+fn length(mut source: &UnixStream) -> io::Result<usize> {
     let mut length = [0; 4];
     source.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
-    if length > LONGEST {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
+    if length > LONGEST { Err(io::ErrorKind::InvalidData.into()) } else { Ok(length) }
+}
+
+fn body<T: Wire>(source: &UnixStream, length: usize) -> io::Result<T> {
     // No more memory than comes.
     let mut archive = Vec::new();
     source.take(length as u64).read_to_end(&mut archive)?;
@@ -165,6 +203,14 @@ fn read<T: Wire>(mut source: &UnixStream) -> io::Result<T> {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn so_much_of_requests_is_read_at_a_time_and_no_more() {
+        let halves: Vec<Part> = (0..2).map(|_| Part::take(MOST / 4).unwrap()).collect();
+        assert!(Part::take(MOST / 2 + 1).is_err());
+        drop(halves);
+        assert!(Part::take(MOST / 2 + 1).is_ok(), "what was refused is not counted");
+    }
 
     #[test]
     fn a_job_comes_as_it_was_asked_for() {

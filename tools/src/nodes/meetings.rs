@@ -326,7 +326,9 @@ impl Meetings {
                 self.open.entry(key).or_default().push(meeting);
             }
         }
-        self.count_in(census, |key| named_now.contains(key))
+        let answers = self.count_in(census, |key| named_now.contains(key));
+        named_now.iter().for_each(|key| self.close(key));
+        answers
     }
 
     /// A process gives up the construction of a group that it was to be in.

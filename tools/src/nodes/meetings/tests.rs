@@ -399,3 +399,14 @@ fn what_is_kept_for_those_who_come_late_is_bounded_and_a_job_has_its_own_room() 
     let Meetings { open, spent, missed, left, leaders, .. } = &test.meetings;
     assert!(open.is_empty() && spent.is_empty() && missed.is_empty() && left.is_empty() && leaders.is_empty());
 }
+
+#[test]
+fn a_failed_meeting_that_goes_under_another_name_is_kept_within_bounds_as_well() {
+    let (mut test, group) = (Test::new(), Nspace::new("g").unwrap());
+    test.come_to(Kind::Fence, 0, Part { group: Some(group.clone()), excuses: true, ..Part::default() });
+    let answers = test.meetings.withdraw((&Kind::Fence, &all()), 0, &test.census);
+    assert_eq!(test.give(answers), [(0, Err(Status::ERR_TIMEOUT))]);
+    let answers = test.meetings.leave(&group, &proc(1), &test.census);
+    assert_eq!(test.give(answers), []);
+    assert_eq!((test.meetings.open.len(), test.meetings.spent.len()), (1, 1));
+}

@@ -65,6 +65,8 @@ pub struct LiveJob {
     programs: Vec<PathBuf>,
     /// The failure that has ended it, if one has.
     failure: Option<Status>,
+    /// The exit status of the process that has failed so.
+    exit_code: Option<i32>,
     /// True if it has taken longer than it may.
     is_late: bool,
     ranks: Vec<Process>,
@@ -146,7 +148,8 @@ impl Jobs {
         let ancestor = job.parent.as_ref().map(|parent| self.ancestor(parent).clone());
         let since = wall_clock::since_1970().as_secs();
         let (programs, failure) = (Vec::new(), None);
-        let live = LiveJob { job, tells, root, ancestor, since, programs, failure, is_late: false, ranks };
+        let live =
+            LiveJob { job, tells, root, ancestor, since, programs, failure, exit_code: None, is_late: false, ranks };
         self.live.insert(live.job.number, live);
     }
 
@@ -344,6 +347,13 @@ impl Jobs {
         }
     }
 
+    /// A job is about to fail because a process has ended with that exit status.
+    pub fn exits(&mut self, number: u32, code: i32) {
+        if let Some(live) = self.live.get_mut(&number) {
+            live.exit_code.get_or_insert(code);
+        }
+    }
+
     /// A job fails. Returns all jobs that end with it: those that it has started and that are tied to it, and those that
     /// are connected with one of them.
     pub fn fails(&mut self, number: u32, status: Status) -> BTreeSet<u32> {
@@ -521,6 +531,15 @@ impl LiveJob {
             Some(End::Code(_)) => Some(Status::ERR_JOB_NON_ZERO_TERM),
         };
         self.ranks.iter().find_map(of).unwrap_or(Status::SUCCESS)
+    }
+
+    /// Returns the exit status of the job as a whole: that of the process that has failed first. None where it has ended
+    /// for another reason.
+    pub fn exit_code(&self) -> Option<i32> {
+        match self.status() {
+            Status::SUCCESS => Some(0),
+            _ => self.exit_code,
+        }
     }
 
     /// Returns whether every process of it was ended because somebody asked for that.

@@ -398,14 +398,15 @@ impl Pmix {
         }
     }
 
-    /// The last process of a job has ended.
-    pub fn job_ended(&self, job: &Job, status: Status, tells: Tells) {
+    /// The last process of a job has ended, which has that exit status, where one can be told.
+    pub fn job_ended(&self, job: &Job, (status, code): (Status, Option<i32>), tells: Tells) {
         self.published.namespace_ended(&job.nspace);
         if tells.is_silent && status == Status::SUCCESS {
             return;
         }
         let name = Info::new(keys::NSPACE, Value::string(&job.nspace));
-        let more = vec![Info::new(keys::JOB_TERM_STATUS, status), name];
+        let mut more = vec![Info::new(keys::JOB_TERM_STATUS, status), name];
+        more.extend(code.map(|code| Info::new(keys::EXIT_CODE, code)));
         if tells.job_events {
             self.tell_parent(job, Status::EVENT_JOB_END, &job.all(), more);
         } else if let Some(parent) = job.starter().filter(|_| tells.completion) {

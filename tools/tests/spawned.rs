@@ -106,6 +106,7 @@ fn a_parent_hears_what_it_asks_for() {
     assert!([0, 1, 4].iter().all(|at| name(&heard[*at]) == Value::string(nspace.to_string())));
     let survived = heard.pop().unwrap();
     assert_eq!(survived.info.find(keys::JOB_TERM_STATUS).unwrap().value, Value::Status(Status::SUCCESS));
+    assert_eq!(survived.info.find(keys::EXIT_CODE).unwrap().value, 0.into());
     heard.sort_by_key(|notice| affected(notice).rank);
     let of =
         |rank: u32| heard.iter().find(|notice| *affected(notice) == Proc::new(nspace.clone(), Rank(rank))).unwrap();
@@ -127,6 +128,7 @@ fn a_parent_hears_what_it_asks_for() {
         let [end] = ends[..] else { panic!("{ends:?}") };
         let failed = Value::Status(Status::ERR_JOB_NON_ZERO_TERM);
         assert_eq!(end.info.find(keys::JOB_TERM_STATUS).unwrap().value, failed);
+        assert_eq!(end.info.find(keys::EXIT_CODE).unwrap().value, 5.into());
     }
     job.write("\n");
     assert_eq!(job.finish().code, Some(5), "that of the silent ones that have failed");

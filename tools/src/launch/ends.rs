@@ -115,7 +115,7 @@ impl Running {
     pub(super) fn job_over(&mut self, number: u32, pmix: &Pmix) {
         if let Some(live) = self.jobs.get(number) {
             tracing::info!(target: "run", nspace = %live.job.nspace, "a job has ended");
-            pmix.job_ended(&live.job, live.status(), live.tells);
+            pmix.job_ended(&live.job, (live.status(), live.exit_code()), live.tells);
         }
         self.target_over(number, pmix);
         self.limits.retain(|(_, limited)| *limited != number);

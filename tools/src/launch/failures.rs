@@ -54,6 +54,7 @@ impl Running {
                     End::Signal(_) => Status::ERR_JOB_ABORTED_BY_SIG,
                 };
                 let (who, end, initialised) = (ended.who.clone(), ended.end, ended.is_initialised);
+                self.jobs.exits(number, exit_code(end));
                 self.job_fails(number, status, pmix, |outcome| outcome.ended(who, end, initialised));
                 false
             }
@@ -123,6 +124,7 @@ impl Running {
             }
             return self.control(control::Request::end(procs, done));
         }
+        self.jobs.exits(number, status);
         self.job_fails(number, Status::ERR_JOB_ABORTED, pmix, |outcome| outcome.aborted(who, status, message));
         // Processes of other jobs that are named besides.
         let others: Vec<_> = procs.into_iter().filter(|named| named.nspace != by.nspace).collect();
@@ -168,5 +170,13 @@ fn how(ended: &ProcessEnd) -> String {
         End::Code(0) => "exited with code 0 after Init and without Finalize".to_owned(),
         End::Code(code) => format!("exited with code {code}"),
         End::Signal(signal) => format!("was killed by {}", crate::signals::name(signal)),
+    }
+}
+
+/// The end of a process as an exit status.
+fn exit_code(end: End) -> i32 {
+    match end {
+        End::Code(code) => code,
+        End::Signal(signal) => outcome::of_signal(signal).into(),
     }
 }

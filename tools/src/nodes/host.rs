@@ -172,9 +172,10 @@ impl Host for NodeHost {
         info: &[Info],
         done: Completion<()>,
     ) -> Accepted {
+        let bytes = self.hub.room_for(self.node, source, info)?;
         self.hub.hear(status, source, info);
         let call = || Call::Event { status, source: source.clone(), range, infos: info.to_vec() };
-        self.hub.tell_but(self.node, call);
+        self.hub.tell_of(self.node, source, bytes, call);
         if self.node != OWN
             && let Some(own) = self.hub.own()
         {

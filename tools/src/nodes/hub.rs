@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 
 use super::census::Census;
 use super::dispatch::dispatch;
+use super::events::{self, Events};
 use super::host::NodeHost;
 use super::invitations::{Invitations, Lost};
 use super::meetings::{Answers, Kind, Meetings, MembersFailed, Part};
@@ -73,6 +74,8 @@ pub struct Hub {
     /// The other nodes, from the second on.
     nodes: OnceLock<Vec<Node>>,
     state: Mutex<State>,
+    /// Events of ranks that other nodes have not taken yet.
+    events: Arc<Events>,
     /// Nodes that end because they were told to.
     is_over: Mutex<bool>,
 }
@@ -100,6 +103,7 @@ impl Hub {
             own: OnceLock::new(),
             nodes: OnceLock::new(),
             state: Mutex::default(),
+            events: Arc::default(),
             is_over: Mutex::default(),
         })
     }
@@ -200,12 +204,27 @@ impl Hub {
 
     /// Calls the servers of all nodes but our own.
     pub fn tell_all(&self, call: impl Fn() -> Call) {
-        self.tell_but(OWN, call);
+        self.others().for_each(|(_, node)| node.link.ask(call(), |_| ()));
     }
 
-    /// Calls the servers of all nodes but our own and this one.
-    pub fn tell_but(&self, node: usize, call: impl Fn() -> Call) {
-        self.others().filter(|(other, _)| *other != node).for_each(|(_, node)| node.link.ask(call(), |_| ()));
+    /// Returns the bytes of an event that a process has raised for each node but our own and this one, which are noted as
+    /// on their way.
+    ///
+    /// # Errors
+    /// `ERR_OUT_OF_RESOURCE` where nodes have not taken much that processes of its job have raised before.
+    pub fn room_for(&self, node: usize, source: &Proc, infos: &[Info]) -> Result<usize, Status> {
+        let nodes = self.others().filter(|(other, _)| *other != node).count();
+        let bytes = events::bytes_of(infos);
+        let has_room = self.events.take(&source.nspace, bytes * nodes);
+        has_room.then_some(bytes).ok_or(Status::ERR_OUT_OF_RESOURCE)
+    }
+
+    /// Hands an event that there is [room](Self::room_for) for to the servers of those nodes.
+    pub fn tell_of(&self, node: usize, source: &Proc, bytes: usize, call: impl Fn() -> Call) {
+        for (_, Node { link, .. }) in self.others().filter(|(other, _)| *other != node) {
+            let (events, job) = (self.events.clone(), source.nspace.clone());
+            link.ask(call(), move |_| events.give(&job, bytes));
+        }
     }
 
     /// Hands output, of so many bytes, to the servers of all nodes but our own, as far as they take it.
@@ -324,12 +343,12 @@ impl Hub {
             let mut state = lock(&self.state);
             (change(&mut state), state.meetings.take_failed())
         };
-        failed.into_iter().for_each(|failed| self.tell_of(&failed));
+        failed.into_iter().for_each(|failed| self.tell_of_failed(&failed));
         answers.into_iter().for_each(|(answer, result)| answer(result));
     }
 
     /// Asks those who are to know of members of a group under construction that are gone, each at its own server.
-    fn tell_of(&self, MembersFailed { group, gone, asked }: &MembersFailed) {
+    fn tell_of_failed(&self, MembersFailed { group, gone, asked }: &MembersFailed) {
         for source in gone {
             let infos = |own: &Proc| member_failed(own, group, source, asked.clone());
             self.raise(Status::GROUP_MEMBER_FAILED, source, infos);

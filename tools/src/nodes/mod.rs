@@ -13,6 +13,7 @@
 //! the launcher dies, the nodes are killed as ranks are.
 mod census;
 mod dispatch;
+mod events;
 mod host;
 pub mod hub;
 mod invitations;

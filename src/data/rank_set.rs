@@ -45,7 +45,32 @@ impl RankSet {
         self.0.iter().cloned().flatten()
     }
 
-    /// Adds a range that begins behind all that are there, or touches the last.
+    /// The ranks that are in another set as well.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let (mut both, mut others) = (Self::default(), other.0.iter().peekable());
+        for range in &self.0 {
+            while others.next_if(|other| other.end() < range.start()).is_some() {}
+            while let Some(other) = others.peek().filter(|other| other.start() <= range.end()) {
+                both.push(*range.start().max(other.start())..=*range.end().min(other.end()));
+                // It may reach into the next range.
+                if other.end() > range.end() {
+                    break;
+                }
+                others.next();
+            }
+        }
+        both
+    }
+
+    /// The ranks of both sets.
+    pub fn union(&self, other: &Self) -> Self {
+        let (mut all, mut ranges) = (Self::default(), [&self.0[..], &other.0].concat());
+        ranges.sort_unstable_by_key(|range| *range.start());
+        ranges.into_iter().for_each(|range| all.push(range));
+        all
+    }
+
+    /// Adds a range that begins in or behind the last, or touches it.
     fn push(&mut self, next: RangeInclusive<u32>) {
         match self.0.last_mut() {
             Some(last) if u64::from(*next.start()) <= u64::from(*last.end()) + 1 => {
@@ -53,6 +78,16 @@ impl RankSet {
             }
             _ => self.0.push(next),
         }
+    }
+}
+
+impl From<RangeInclusive<u32>> for RankSet {
+    fn from(range: RangeInclusive<u32>) -> Self {
+        let mut set = Self::default();
+        if !range.is_empty() {
+            set.push(range);
+        }
+        set
     }
 }
 
@@ -119,5 +154,26 @@ mod tests {
         for bad in ["", "1,", "2-1", "5,3", "-1", "a", "1-2,2"] {
             assert_eq!(bad.parse::<RankSet>(), Err(NoRankSet), "{bad}");
         }
+    }
+
+    #[test]
+    fn sets_are_joined_and_cut_range_by_range() {
+        let set = |text: &str| text.parse::<RankSet>().unwrap();
+        for (one, other, both, all) in [
+            ("0-9", "2-3,5,9-12", "2-3,5,9", "0-12"),
+            ("0-2,4-6,8", "2-4,8-9", "2,4,8", "0-6,8-9"),
+            ("1", "0,2", "*", "0-2"),
+            ("*", "0-3", "*", "0-3"),
+            ("0,4294967295", "4294967294-4294967295", "4294967295", "0,4294967294-4294967295"),
+        ] {
+            let (one, other) = (set(one), set(other));
+            for (one, other) in [(&one, &other), (&other, &one)] {
+                assert_eq!(
+                    (one.intersection(other).to_string(), one.union(other).to_string()),
+                    (both.into(), all.into())
+                );
+            }
+        }
+        assert_eq!((RankSet::from(3..=5), RankSet::from(RangeInclusive::new(1, 0))), (set("3-5"), set("*")));
     }
 }

@@ -20,6 +20,7 @@ const CALL: &str = "instanton.call";
 const SUBJECT: &str = "instanton.subject";
 const MILLISECONDS: &str = "instanton.ms";
 const AWAITED: &str = "instanton.awaits";
+const PARTICIPANTS: &str = "instanton.participants";
 const ELSEWHERE: &str = "instanton.elsewhere";
 const CUT: &str = "instanton.cut";
 
@@ -68,8 +69,11 @@ pub struct Waiting {
     pub subject: String,
     /// Time since the first of them began to wait; zero where they do not.
     pub since: Duration,
-    /// The processes of this node that they wait for.
+    /// The processes that they wait for; of a collective, those of this node.
     pub awaited: Vec<(Nspace, RankSet)>,
+    /// All who take part in the collective, if others run on other nodes and their ranks are known. Reports of these
+    /// nodes say who of them is missing.
+    pub participants: Vec<(Nspace, RankSet)>,
     /// True if they wait for other nodes, or for the host to bring what those say.
     pub is_elsewhere: bool,
 }
@@ -99,10 +103,13 @@ impl Waiting {
         if !self.subject.is_empty() {
             infos.push(Info::new(SUBJECT, Value::string(&self.subject)));
         }
-        for (nspace, ranks) in &self.awaited {
-            let awaited =
-                vec![Info::new(keys::NSPACE, name(nspace)), Info::new(RANKS, Value::string(ranks.to_string()))];
-            infos.push(Info::new(AWAITED, DataArray::of_info(awaited)));
+        for (key, procs) in [(AWAITED, &self.awaited), (PARTICIPANTS, &self.participants)] {
+            let array = |(nspace, ranks): &(Nspace, RankSet)| {
+                let procs =
+                    vec![Info::new(keys::NSPACE, name(nspace)), Info::new(RANKS, Value::string(ranks.to_string()))];
+                Info::new(key, DataArray::of_info(procs))
+            };
+            infos.extend(procs.iter().map(array));
         }
         Info::new(keys::PROC_INFO_ARRAY, DataArray::of_info(infos))
     }
@@ -111,10 +118,13 @@ impl Waiting {
         let text = |key| infos.find(key).and_then(|info| info.value.as_str()).map(str::to_owned);
         let (nspace, ranks) = procs(infos)?;
         let state = text(STATE)?;
-        let awaited = infos.iter().filter(|info| info.key == AWAITED).filter_map(|info| match &info.value {
-            Value::DataArray(array) => procs(&array.infos().cloned().collect::<Vec<_>>()),
-            _ => None,
-        });
+        let named = |key: &str| {
+            let all = infos.iter().filter(|info| info.key == *key).filter_map(|info| match &info.value {
+                Value::DataArray(array) => procs(&array.infos().cloned().collect::<Vec<_>>()),
+                _ => None,
+            });
+            all.collect()
+        };
         Some(Waiting {
             nspace,
             ranks,
@@ -122,7 +132,8 @@ impl Waiting {
             call: text(CALL).unwrap_or_default(),
             subject: text(SUBJECT).unwrap_or_default(),
             since: Duration::from_millis(infos.find(MILLISECONDS).and_then(|info| info.value.as_u64()).unwrap_or(0)),
-            awaited: awaited.collect(),
+            awaited: named(AWAITED),
+            participants: named(PARTICIPANTS),
             is_elsewhere: infos.is_set(ELSEWHERE),
         })
     }
@@ -186,6 +197,7 @@ mod tests {
             subject: "a.key".into(),
             since: Duration::from_millis(2500),
             awaited: vec![(nspace("job@1"), [3].into_iter().collect()), (nspace("other"), RankSet::default())],
+            participants: vec![(nspace("job@1"), RankSet::from(0..=7)), (nspace("other"), RankSet::from(0..=0))],
             is_elsewhere: true,
         };
         let runs = Waiting {
@@ -195,6 +207,7 @@ mod tests {
             subject: String::new(),
             since: Duration::ZERO,
             awaited: Vec::new(),
+            participants: Vec::new(),
             is_elsewhere: false,
             ..waits.clone()
         };

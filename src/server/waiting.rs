@@ -58,6 +58,8 @@ struct Draft<'a> {
     report: WaitReport,
     /// Processes that may still be looked at.
     left: usize,
+    /// Participants of collectives of several nodes that may still be named.
+    nameable: usize,
 }
 
 impl Rooms<'_> {
@@ -78,6 +80,7 @@ impl Rooms<'_> {
             waiting: BTreeMap::new(),
             report: WaitReport::default(),
             left: MOST_PROCS,
+            nameable: MOST_PROCS,
         };
         draft.collectives();
         draft.early_fences();
@@ -122,7 +125,7 @@ impl Draft<'_> {
             false => tracker.signature.local_procs(self.rooms.jobs, |proc, _| is_late(proc)),
         };
         let is_elsewhere = late.is_empty() && tracker.local.elsewhere;
-        let awaited = by_nspace(&late);
+        let (awaited, participants) = (by_nspace(&late), self.participants(tracker));
         for nspace in tracker.signature.namespaces() {
             let mut ranks = Vec::new();
             for (rank, waiter) in tracker.arrived.of(nspace) {
@@ -142,9 +145,21 @@ impl Draft<'_> {
                 subject: group.map_or_else(String::new, ToString::to_string),
                 since: self.now.saturating_duration_since(tracker.since),
                 awaited: awaited.clone(),
+                participants: participants.clone(),
                 is_elsewhere,
             });
         }
+    }
+
+    /// All who take part in a collective of several nodes, as far as so many may be named.
+    fn participants(&mut self, tracker: &Tracker) -> Vec<(Nspace, RankSet)> {
+        // Each of its namespaces may become a row.
+        let named = tracker.signature.named() * tracker.signature.namespaces().count();
+        if !tracker.local.elsewhere || named > self.nameable {
+            return Vec::new();
+        }
+        self.nameable -= named;
+        tracker.signature.participants(self.rooms.jobs, &tracker.left).unwrap_or_default()
     }
 
     fn early_fences(&mut self) {
@@ -227,6 +242,7 @@ impl Draft<'_> {
                 subject: wait.subject,
                 since: self.now.saturating_duration_since(since),
                 awaited: by_nspace(&wait.awaited),
+                participants: Vec::new(),
                 is_elsewhere: wait.is_elsewhere,
             });
         }
@@ -252,6 +268,7 @@ impl Draft<'_> {
                     subject: String::new(),
                     since: Duration::ZERO,
                     awaited: Vec::new(),
+                    participants: Vec::new(),
                     is_elsewhere: false,
                 });
             }

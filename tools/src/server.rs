@@ -34,6 +34,7 @@ use crate::nodes::servers::Servers;
 use crate::nodes::wire::{Call, Given};
 use crate::outcome::End;
 use crate::record::Record;
+use crate::see::missing;
 use crate::streams::Streams;
 use crate::ties::Tells;
 
@@ -544,8 +545,10 @@ impl Pmix {
     pub fn waiting(&self) -> (WaitReport, bool) {
         let told = Servers::new(&self.server, self.hub.as_ref()).waiting(REPORT);
         let is_whole = told.values().all(Option::is_some);
+        let mut reports: Vec<WaitReport> = told.into_values().flatten().collect();
+        missing::name_missing(&mut reports.iter_mut().collect::<Vec<_>>());
         let mut all = WaitReport::default();
-        told.into_values().flatten().for_each(|report| all.add(report));
+        reports.into_iter().for_each(|report| all.add(report));
         (all, is_whole)
     }
 

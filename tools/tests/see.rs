@@ -130,8 +130,10 @@ fn a_run_of_several_nodes_is_seen_as_a_whole_from_its_first_server() {
     // Ranks of both nodes, of which one tells of its own alone.
     until(|| {
         let seen = says(&["ps", "--waiting", "--in", &pid]);
-        let has = |words: &str| seen.stdout.lines().any(|line| line.starts_with(words));
-        match has("0-1 ") && has("2 ") && has("3 ") && !seen.stdout.contains("not told") {
+        let squeezed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let has = |words: &str| seen.stdout.lines().any(|line| squeezed(line).starts_with(words));
+        let are_named = has("0-1 fence rank 3 ") && has("2 fence rank 3 ") && has("3 - running (pid ");
+        match are_named && !seen.stdout.contains("not told") {
             true => Ok(()),
             false => Err(format!("{seen:?}")),
         }
@@ -143,6 +145,12 @@ fn a_run_of_several_nodes_is_seen_as_a_whole_from_its_first_server() {
     let local = |server: &Json| server["load"]["jobs"][0]["local"].as_u64();
     let nodes = told["servers"].as_array().unwrap();
     assert_eq!(nodes.iter().map(local).collect::<Vec<_>>(), [Some(2), Some(2)], "{told}");
+    let waiting = document(&["ps", "--waiting", "--in", &pid], "instanton.waiting");
+    for (node, elsewhere) in [(0, true), (1, false)] {
+        for row in [&waiting["servers"][node]["rows"][0], &nodes[node]["waiting"][0]] {
+            assert_eq!((&row["awaits"][0]["ranks"], &row["elsewhere"]), (&"3".into(), &elsewhere.into()), "{row}");
+        }
+    }
     let other = other.to_string();
     assert_eq!(nodes[1]["server"]["pid"].to_string(), other, "{told}");
     let alone = says(&["ps", "--waiting", "--in", &other]);

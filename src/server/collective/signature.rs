@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::collect_small::collect_small;
-use crate::data::{Nspace, Proc, Rank, Status};
+use crate::data::{Nspace, Proc, Rank, RankSet, Status};
 use crate::server::ctx::Ctx;
 use crate::server::ctx::peers::Caller;
 use crate::server::jobs::{Job, Jobs};
@@ -272,6 +272,27 @@ impl Signature {
             (Some(job), Some(ranks)) => ranks.into_iter().any(|rank| !job.is_local(rank) && stays(nspace, rank)),
             _ => true,
         })
+    }
+
+    /// Number of ranks that it names one by one.
+    pub fn named(&self) -> usize {
+        let named = |ranks: &Ranks| if let Ranks::Some(ranks) = ranks { ranks.len() } else { 0 };
+        self.0.sets.values().map(named).sum()
+    }
+
+    /// All participants but those that have `left`, if the ranks of all are known.
+    pub fn participants(&self, jobs: &Jobs, left: &BTreeSet<Proc>) -> Option<Vec<(Nspace, RankSet)>> {
+        let of = |(nspace, ranks): (&Nspace, &Ranks)| {
+            let ranks = match ranks {
+                Ranks::All if left.is_empty() => RankSet::from(0..=jobs.store(nspace)?.size()?.checked_sub(1)?),
+                ranks => {
+                    let stays = |rank: &Rank| !left.contains(&Proc::new(nspace.clone(), *rank));
+                    ranks_of(jobs, nspace, ranks)?.into_iter().filter(stays).map(|rank| rank.0).collect()
+                }
+            };
+            Some((nspace.clone(), ranks))
+        };
+        self.0.sets.iter().map(of).collect()
     }
 
     /// Returns whether another signature names the same processes for the same purpose but those that have `left`.

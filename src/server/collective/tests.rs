@@ -1,13 +1,15 @@
 //! Trackers without socket and thread: steps, losses and latecomers.
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
 use super::*;
-use crate::data::{Rank, Value};
+use crate::data::{Activity, Rank, RankSet, Value};
 use crate::server::NoHost;
 use crate::server::ctx::slices::Slice;
 use crate::server::ctx::testing::{self, TestCtx, proc};
+use crate::server::waiting::Rooms;
 
 thread_local! {
     /// Failed trackers that were gone through for latecomers.
@@ -348,4 +350,42 @@ fn many_collectives_that_wait_for_one_who_dies_fail_in_slices() {
     assert!(answered.iter().map(|(caller, _)| *caller).eq(callers), "in their order");
     assert!(answered.iter().all(|(_, status)| *status == Status::ERR_PARTIAL_SUCCESS));
     assert!(server.collectives.losses.is_empty());
+}
+
+#[test]
+fn a_report_names_all_who_take_part_where_some_are_on_other_nodes() {
+    let reported = |server: &Server| {
+        let Server { test, jobs, collectives, .. } = server;
+        let (fences, gets, groups) = Default::default();
+        let rooms = Rooms { jobs, collectives, fences: &fences, gets: &gets, groups: &groups };
+        let rows = rooms.report(&test.cx, jobs.seen_by(|_| true)).rows;
+        let row = rows.into_iter().find(|row| row.activity == Activity::Waits).unwrap();
+        let ranks = |procs: &[(Nspace, RankSet)]| procs.iter().map(|(_, ranks)| ranks.to_string()).collect::<Vec<_>>();
+        (ranks(&row.awaited), ranks(&row.participants), row.is_elsewhere)
+    };
+    let set = |ranks: &str| vec![ranks.to_owned()];
+    let mut alone = Server::new(3);
+    alone.arrive(0);
+    assert_eq!(reported(&alone), (set("1-2"), vec![], false));
+    let mut one_of_several = Server::new(9);
+    one_of_several.arrive(0);
+    assert_eq!(reported(&one_of_several), (set("1-2"), set("0-8"), false));
+    for rank in [1, 2] {
+        one_of_several.arrive(rank);
+    }
+    assert_eq!(reported(&one_of_several), (vec![], set("0-8"), true));
+
+    let signature = Signature::of(&alone.jobs, &proc("job", 0), Operation::Connect, &[proc("job", 0), proc("job", 2)]);
+    let signature = signature.unwrap();
+    let left = BTreeSet::from([proc("job", 2)]);
+    let without = |left: &BTreeSet<Proc>| signature.participants(&alone.jobs, left).unwrap();
+    let of_job = |ranks: &str| vec![(proc("job", 0).nspace, ranks.parse().unwrap())];
+    assert_eq!((without(&BTreeSet::new()), without(&left)), (of_job("0,2"), of_job("0")));
+    let unknown = Signature::of(
+        &alone.jobs,
+        &proc("job", 0),
+        Operation::Connect,
+        &[proc("job", 0), Proc::new(proc("other", 0).nspace, Rank::WILDCARD)],
+    );
+    assert_eq!((signature.named(), unknown.unwrap().participants(&alone.jobs, &left)), (2, None));
 }

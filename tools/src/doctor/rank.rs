@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use instanton::data::{Activity, Info, Nspace, Query, Text, Value, WAITING, WaitReport, Waiting, keys};
+use instanton::data::{Activity, Info, Nspace, Query, Text, WAITING, WaitReport, Waiting, keys};
 use instanton::internal::client::from_variables;
 use instanton::internal::control::address::{self, Address};
 use instanton::internal::control::rendezvous::{self, Listed};
@@ -19,7 +19,7 @@ use super::process::{self, Mapped};
 use crate::family;
 use crate::library::NAME;
 use crate::release::Release;
-use crate::see::{stacks, waiting};
+use crate::see::{missing, stacks, waiting};
 use crate::threads::start_thread;
 
 const PROCESS: &str = "process";
@@ -282,31 +282,42 @@ impl Rank {
     }
 }
 
-/// Place of a rank in its calls, by a server. All servers are asked at a time: some may hang.
+/// Place of a rank in its calls, by its server, with those whom other servers say to be missing there. All servers are
+/// asked at a time: some may hang.
 fn told(nspace: &Nspace, rank: u32) -> Option<Waiting> {
     let (tell, told) = mpsc::channel();
     for server in rendezvous::servers().ok()?.into_iter().take(doors::MOST) {
-        let (tell, nspace) = (tell.clone(), nspace.clone());
+        let tell = tell.clone();
         let ask = move || {
-            if let Some(row) = said_by(&server, &nspace, rank) {
-                // Another server may have said it meanwhile.
-                let _ = tell.send(row);
+            if let Some(report) = said_by(&server) {
+                // Others may have said enough meanwhile.
+                let _ = tell.send(report);
             }
         };
         start_thread("server", ask).ok()?;
     }
     drop(tell);
-    told.recv_timeout(PATIENCE).ok()
+    let until = Instant::now() + PATIENCE;
+    let is_its_own = |row: &&Waiting| row.nspace == *nspace && row.ranks.contains(rank);
+    let own = |reports: &[WaitReport]| reports.iter().flat_map(|report| &report.rows).find(is_its_own).cloned();
+    let mut reports = Vec::new();
+    while let Ok(report) = told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        reports.push(report);
+        // A collective of several nodes is told by all of these together.
+        if own(&reports).is_some_and(|row| row.participants.is_empty()) {
+            break;
+        }
+    }
+    missing::name_missing(&mut reports.iter_mut().collect::<Vec<_>>());
+    own(&reports)
 }
 
-fn said_by(server: &Listed, nspace: &Nspace, rank: u32) -> Option<Waiting> {
+fn said_by(server: &Listed) -> Option<WaitReport> {
     let tool = doors::enter(doors::named(server)).ok()?;
-    let qualifiers = vec![Info::new(keys::NSPACE, Value::string(nspace.as_bytes())), Info::new(keys::TIMEOUT, 2u32)];
-    let query = Query { keys: vec![Text::new(WAITING).ok()?], qualifiers };
+    let query = Query { keys: vec![Text::new(WAITING).ok()?], qualifiers: vec![Info::new(keys::TIMEOUT, 2u32)] };
     let answer = tool.primary().query(&[query]).wait();
     let _ = tool.finalize(&[Info::new(keys::TIMEOUT, 1u32)]);
-    let report = answer.ok()?.1.iter().find_map(|info| WaitReport::from_value(&info.value))?;
-    report.rows.into_iter().find(|row| row.ranks.contains(rank))
+    answer.ok()?.1.iter().find_map(|info| WaitReport::from_value(&info.value))
 }
 
 /// Inodes of the connections to a port, in the network namespace of a process.

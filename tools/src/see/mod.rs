@@ -7,13 +7,14 @@
 //! told of, and the others are shown.
 //!
 //! A server knows who waits ([`WaitReport`](instanton::data::WaitReport)): that becomes a [table](waiting), at any time
-//! and when a run hangs, and the [stacks] of processes are added where somebody wants them.
+//! and when a run hangs, with those who are [missing] on other nodes, and the [stacks] of processes are added where somebody wants them.
 mod answers;
 pub mod events;
 pub mod info;
 pub mod job_row;
 mod jobs;
 mod json;
+pub mod missing;
 mod places;
 pub mod ps;
 pub mod query;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::jobs::{self, Job, ServerJobs};
 use super::places::{From, Server};
 use super::source::{Failure, Source};
-use super::{json, table, times, waiting};
+use super::{json, missing, table, times, waiting};
 use crate::out;
 use crate::outcome::FAILURE;
 use crate::say::say;
@@ -258,7 +258,9 @@ fn show_waiting(options: &Ps, servers: Vec<Server>) -> Result<u8> {
         let all = jobs::of(source, false)?.iter().filter_map(|job| job.ranks).map(u64::from).sum();
         Ok(Waits { report, pids, all })
     };
-    let seen = each(options, servers, look);
+    let mut seen = each(options, servers, look);
+    let reports = seen.iter_mut().filter_map(|(_, told)| told.as_mut().ok()?.report.as_mut());
+    missing::name_missing(&mut reports.collect::<Vec<_>>());
     let is_told = |seen: &Result<Waits, String>| matches!(seen, Ok(Waits { report: Some(_), .. }));
     let code = match code(seen.iter().map(|(_, told)| told.is_ok())) {
         0 if !seen.iter().any(|(_, told)| is_told(told)) => NOT_TOLD,

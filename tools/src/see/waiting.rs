@@ -113,6 +113,7 @@ mod tests {
             subject: String::new(),
             since: Duration::ZERO,
             awaited: Vec::new(),
+            participants: Vec::new(),
             is_elsewhere: false,
         }
     }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::see::jobs::{self, Job};
+use crate::see::missing;
 use crate::see::places::{From, Server};
 use crate::see::ps::{WaitRow, wait_row};
 use crate::see::source::{Failure, Source};
@@ -73,6 +74,7 @@ impl Watched {
             });
         }
         servers.sort_by_key(|sample| sample.server.pid);
+        missing::name_missing(&mut servers.iter_mut().filter_map(|sample| sample.waiting.as_mut()).collect::<Vec<_>>());
         Ok(Sample { at: Instant::now(), servers })
     }
 }

@@ -34,6 +34,7 @@ fn told(library: Library, requests: u64) -> ServerSample {
         subject: String::new(),
         since: Duration::from_millis(75_000),
         awaited: if call.is_empty() { Vec::new() } else { vec![(nspace.clone(), "3".parse().unwrap())] },
+        participants: Vec::new(),
         is_elsewhere: false,
     };
     let shared =

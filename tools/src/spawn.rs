@@ -265,9 +265,12 @@ impl Request {
         of_apps.chain(&self.info).cloned().collect()
     }
 
-    /// Returns the events that its parent wants to hear of.
+    /// Returns the events that its parent hears of: those that it wants, and, where it is a tool, the end of the job. Stock
+    /// servers tell tools of that whatever they say, and the `prun` of PRRTE 3 says that it does not want it, and waits
+    /// for it.
     pub fn tells(&self) -> Tells {
-        Tells::read(&self.infos())
+        let wanted = Tells::read(&self.infos());
+        Tells { completion: wanted.completion || self.info.is_set(keys::REQUESTOR_IS_TOOL), ..wanted }
     }
 }
 
@@ -412,6 +415,8 @@ mod tests {
         assert_eq!(of_app(request(vec![])), (Channels::STDOUT, true, true));
         let other = both.map(|key| Info::new(key, false));
         assert_eq!(of_app(request(other.to_vec())), (Channels::NONE, true, false));
+        let of_tool = [Info::new(keys::NOTIFY_COMPLETION, false), Info::new(keys::REQUESTOR_IS_TOOL, true)];
+        assert!(request(of_tool.to_vec()).tells().completion, "as a tool hears of stock servers");
         assert!(!request(vec![]).tells().is_silent);
         assert!(request(vec![Info::new(keys::EVENT_SILENT_TERMINATION, true)]).tells().is_silent);
         let required = [(keys::MAPBY, "slot"), (keys::RANKBY, "NODE"), (keys::BINDTO, "none")];

@@ -30,12 +30,16 @@ fn app(cmd: &str, words: &[&str], ranks: i32) -> App {
 }
 
 fn hear(client: &Client, codes: &[Status]) -> Receiver<Notice> {
+    hear_of(client, codes, &[])
+}
+
+fn hear_of(client: &Client, codes: &[Status], infos: &[Info]) -> Receiver<Notice> {
     let (heard, events) = channel();
     let handler: Handler = Arc::new(move |notice, chain| {
         let _ = heard.send(notice);
         chain.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     });
-    client.register_event_handler(codes, &[], handler).wait().unwrap();
+    client.register_event_handler(codes, infos, handler).wait().unwrap();
     events
 }
 
@@ -132,6 +136,23 @@ fn a_parent_hears_what_it_asks_for() {
     }
     job.write("\n");
     assert_eq!(job.finish().code, Some(5), "that of the silent ones that have failed");
+}
+
+/// A tool asks for the end of its own job alone, and late, as `prun` does.
+#[test]
+fn a_tool_hears_of_the_end_of_its_job_though_it_has_said_that_it_wants_no_word_of_it() {
+    let (mut job, tool) = attached();
+    let client = tool.primary();
+    for (words, code) in [(&["sh", "-c", "exit 5"], 5), (&["sh", "-c", "exit 0"], 0)] {
+        let infos = [Info::new(keys::NOTIFY_COMPLETION, false), Info::new(keys::SPAWN_CHILD_SEP, true)];
+        let nspace = client.spawn(&infos, &[app("sh", words, 1)]).wait().unwrap();
+        let all = Proc::new(nspace, Rank::WILDCARD);
+        let ends = hear_of(&client, &[Status::EVENT_JOB_END], &[Info::new(keys::EVENT_AFFECTED_PROC, all.clone())]);
+        let end = ends.recv_timeout(PATIENCE).unwrap();
+        assert_eq!((affected(&end), &end.info.find(keys::EXIT_CODE).unwrap().value), (&all, &code.into()));
+    }
+    job.write("\n");
+    assert_eq!(job.finish().code, Some(5), "that of the one that has failed");
 }
 
 #[test]

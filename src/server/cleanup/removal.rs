@@ -75,7 +75,7 @@ fn remove_one(item: &Item, ignored: &Ignored) -> Result<(), Errno> {
     let (Some(parent), Some(name)) = (item.path.parent(), item.path.file_name()) else { return Err(Errno::EINVAL) };
     let parent = walk(parent)?;
     match item.kind {
-        Kind::File => unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir),
+        Kind::File => remove_file(&parent, name),
         Kind::Directory { recursive, only_empty, leave_top } => {
             let directory = openat(&parent, name, OPEN_TO_LIST, Mode::empty())?;
             clear(directory, &item.path, ignored, recursive, only_empty, 0)?;
@@ -139,7 +139,7 @@ fn clear(
                 .and_then(|sub| clear(sub, &inside, ignored, recursive, only_empty, depth + 1))
                 .and_then(|()| remove_empty(&directory, &name)),
             true if only_empty => remove_empty(&directory, &name),
-            false if !only_empty => unlinkat(&directory, name.as_os_str(), UnlinkatFlags::NoRemoveDir),
+            false if !only_empty => remove_file(&directory, &name),
             _ => Ok(()),
         };
         match result {
@@ -148,6 +148,15 @@ fn clear(
         }
     }
     Ok(())
+}
+
+/// Removes a file; a device stays. A job of root's that names `/dev/null` would take it from the whole machine.
+fn remove_file(parent: impl AsFd, name: &OsStr) -> Result<(), Errno> {
+    let kind = fstatat(&parent, name, AtFlags::AT_SYMLINK_NOFOLLOW)?.st_mode & SFlag::S_IFMT.bits();
+    if kind == SFlag::S_IFCHR.bits() || kind == SFlag::S_IFBLK.bits() {
+        return Err(Errno::EPERM);
+    }
+    unlinkat(parent, name, UnlinkatFlags::NoRemoveDir)
 }
 
 /// Removes a directory; one that still holds something stays.
@@ -209,6 +218,21 @@ mod tests {
         tree.remove("d", directory(true, false, false), &Ignored::default());
         assert!(!tree.has("d"));
         assert!(tree.has("outside"));
+    }
+
+    #[test]
+    fn a_device_stays() {
+        use nix::sys::stat::{makedev, mknod};
+        let tree = Tree::new();
+        // Like /dev/null; only root makes one, and only root could remove it.
+        match mknod(&tree.0.join("d/null"), SFlag::S_IFCHR, Mode::S_IRWXU, makedev(1, 3)) {
+            Err(Errno::EPERM) => return println!("skipped: this user makes no devices"),
+            made => made.unwrap(),
+        }
+        tree.remove("d/null", Kind::File, &Ignored::default());
+        tree.remove("d", directory(true, false, false), &Ignored::default());
+        assert!(tree.has("d/null") && !tree.has("d/a"));
+        fs::remove_file(tree.0.join("d/null")).unwrap();
     }
 
     #[test]

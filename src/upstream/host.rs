@@ -392,7 +392,10 @@ impl Host for StockHost {
             let result = result.map(|number| Pull { procs: pulled, channels, number, own });
             let mut known = lock(&known);
             let result = match result {
-                Ok(pull) => Ok(known.pulls.push(pull)),
+                Ok(pull) => {
+                    known.pulls.push(pull);
+                    Ok(())
+                }
                 Err(status) => {
                     known.copies.end(own);
                     Err(status)

@@ -394,7 +394,7 @@ fn of_output_that_comes_in_several_copies_one_is_handed_on() {
     for _ in 0..2 {
         let sender = sender.clone();
         let handler = move |output: Output| drop(sender.send((output.pull, output.bytes)));
-        client.iof_pull(&[source.clone()], Channels::STDOUT, &[], Arc::new(handler)).wait().unwrap();
+        client.iof_pull(std::slice::from_ref(&source), Channels::STDOUT, &[], Arc::new(handler)).wait().unwrap();
     }
     let mut heard = [Vec::new(), Vec::new()];
     let mut ends = 0;

@@ -75,8 +75,13 @@ impl Invitations {
             })
             .collect();
         for ((group, leader), guests) in &mut self.0 {
-            let gone = guests.extract_if(.., |guest| is_there(guest));
-            lost.extend(gone.map(|guest| Lost::Guest { group: group.clone(), guest, leader: leader.clone() }));
+            guests.retain(|guest| {
+                let is_lost = is_there(guest);
+                if is_lost {
+                    lost.push(Lost::Guest { group: group.clone(), guest: guest.clone(), leader: leader.clone() });
+                }
+                !is_lost
+            });
         }
         self.0.retain(|_, guests| !guests.is_empty());
         lost.retain(|lost| !matches!(lost, Lost::Leader { guests, .. } if guests.is_empty()));

@@ -216,7 +216,7 @@ impl Meetings {
             let status = part.failed.unwrap_or(kind.status_of_loss());
             return vec![(answer, Err(status))];
         };
-        let key = (kind, procs);
+        let key = self.key_of(kind, procs, node);
         let is_late = self.missed.get(&key).is_some_and(|missed| missed.contains(&node));
         let queue = self.open.entry(key.clone()).or_default();
         let at = match queue.iter().position(|meeting| !meeting.come.contains(&node)) {
@@ -254,6 +254,19 @@ impl Meetings {
         let answers = meeting.proceed(&key.0, &mut self.last_context);
         self.close(&key);
         answers
+    }
+
+    /// The name of a meeting. Nodes meet for the end of a group whomever they name: some may not have heard of a member that
+    /// is gone, and wait for it still.
+    fn key_of(&self, kind: Kind, procs: Vec<Proc>, node: usize) -> Key {
+        let key = (kind, procs);
+        if !key.0.ends_group() || self.open.contains_key(&key) {
+            return key;
+        }
+        let awaits = |meeting: &Meeting| !meeting.is_spent() && !meeting.come.contains(&node);
+        let mut others = self.open.iter().filter(|((kind, _), _)| *kind == key.0);
+        let other = others.find(|(_, queue)| queue.iter().any(awaits)).map(|(other, _)| other.clone());
+        other.unwrap_or(key)
     }
 
     /// The time limit of a node has passed that waits for a meeting: it is over for all. One that is answered already has

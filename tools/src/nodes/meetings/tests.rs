@@ -345,6 +345,22 @@ fn who_comes_again_in_the_place_of_a_member_is_none() {
 }
 
 #[test]
+fn nodes_that_have_heard_of_other_losses_meet_for_the_end_of_a_group() {
+    let group = Nspace::new("g").unwrap();
+    let mut test = Test::new();
+    let mut told = Vec::new();
+    for (node, procs) in [(0, all()), (1, vec![proc(0), proc(1)]), (2, vec![proc(0), proc(1), proc(2)])] {
+        let (said, part) = (test.said.clone(), Part { group: Some(group.clone()), ..Part::default() });
+        let answer: Answer = Box::new(move |result| said.send((node, result)).unwrap());
+        let kind = Kind::Group(GROUP_DESTRUCT, group.clone());
+        let answers = test.meetings.come((kind, &procs), &test.census, (node, part, answer));
+        told.extend(test.give(answers));
+    }
+    assert_eq!(told.len(), 3);
+    assert!(told.iter().all(|(_, met)| met == &Ok(Met::default())) && test.meetings.open.is_empty());
+}
+
+#[test]
 fn what_is_kept_for_those_who_come_late_is_bounded_and_a_job_has_its_own_room() {
     let (mut test, other) = (Test::new(), Nspace::new("other").unwrap());
     test.census.place(&other, vec![0, 1]);

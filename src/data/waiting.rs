@@ -88,6 +88,23 @@ pub struct WaitReport {
 }
 
 impl Waiting {
+    /// A row of processes that wait for nobody.
+    pub fn idle(nspace: Nspace, ranks: RankSet, activity: Activity) -> Self {
+        let (call, subject) = (String::new(), String::new());
+        let (awaited, participants) = (Vec::new(), Vec::new());
+        Self {
+            nspace,
+            ranks,
+            activity,
+            call,
+            subject,
+            since: Duration::ZERO,
+            awaited,
+            participants,
+            is_elsewhere: false,
+        }
+    }
+
     fn into_info(self) -> Info {
         let name = |nspace: &Nspace| Value::string(nspace.as_bytes());
         let mut infos = vec![
@@ -200,17 +217,7 @@ mod tests {
             participants: vec![(nspace("job@1"), RankSet::from(0..=7)), (nspace("other"), RankSet::from(0..=0))],
             is_elsewhere: true,
         };
-        let runs = Waiting {
-            activity: Activity::Runs,
-            ranks: [3].into_iter().collect(),
-            call: String::new(),
-            subject: String::new(),
-            since: Duration::ZERO,
-            awaited: Vec::new(),
-            participants: Vec::new(),
-            is_elsewhere: false,
-            ..waits.clone()
-        };
+        let runs = Waiting::idle(waits.nspace.clone(), [3].into_iter().collect(), Activity::Runs);
         let mut report = WaitReport { rows: vec![runs, waits.clone()], is_cut: true };
         report.sort();
         assert_eq!(report.rows[0], waits);

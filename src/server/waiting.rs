@@ -5,7 +5,7 @@
 //! control thread that changes nothing and looks at so many processes at most ([`MOST_PROCS`]). Requests at the same
 //! call for the same processes become one row.
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::collective::Collectives;
 use super::collective::signature::Operation;
@@ -260,17 +260,7 @@ impl Draft<'_> {
                 }
             }
             for (activity, ranks) in idle {
-                self.report.rows.push(Waiting {
-                    nspace: nspace.clone(),
-                    ranks: ranks.into_iter().collect(),
-                    activity,
-                    call: String::new(),
-                    subject: String::new(),
-                    since: Duration::ZERO,
-                    awaited: Vec::new(),
-                    participants: Vec::new(),
-                    is_elsewhere: false,
-                });
+                self.report.rows.push(Waiting::idle(nspace.clone(), ranks.into_iter().collect(), activity));
             }
         }
         self.report

@@ -23,10 +23,11 @@
 //! one of its processes gives up is over for all.
 //!
 //! What is kept for those who come late, when nobody waits any more, is [remembered](remembered) within bounds: meetings
-//! that have failed, nodes that were absent from others, members that have left and leaders.
+//! that have failed, nodes that were absent from others, groups that were made, members that have left and leaders.
+mod meeting;
 mod remembered;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use instanton::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use instanton::data::{Nspace, Proc, Status};
@@ -34,6 +35,7 @@ use instanton::server::Operation;
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::census::Census;
+use meeting::{Meeting, Waiting};
 use remembered::{Remembered, about};
 
 /// Most bytes of what was brought that are kept when nobody waits any more.
@@ -104,45 +106,12 @@ pub type Answers = Vec<(Answer, Result<Met, Status>)>;
 /// Operation and processes of a meeting.
 type Key = (Kind, Vec<Proc>);
 
-#[derive(Default)]
-struct Meeting {
-    nodes: BTreeSet<usize>,
-    come: BTreeSet<usize>,
-    group: Option<Nspace>,
-    /// Number of ends of processes before it, or before its group was made where one is named.
-    since: u64,
-    /// Nodes that are absent, with their processes.
-    absent: BTreeMap<usize, Vec<Proc>>,
-    /// Those of them on which a process has come again that is no member.
-    come_again: BTreeSet<usize>,
-    excuses: bool,
-    notifies: bool,
-    /// Members that may give a group up because of one that is gone, and have not decided; by that one.
-    undecided: BTreeMap<Proc, BTreeSet<Proc>>,
-    data: Vec<u8>,
-    wants_context: bool,
-    failed: Option<Status>,
-    /// True if it has failed because it cannot be.
-    is_refused: bool,
-    waiting: Vec<Waiting>,
-    /// Nodes whose own part has failed.
-    failures: Vec<(usize, Answer)>,
-}
-
 /// A group that was made by a meeting or by invitation.
 struct Made {
     /// Number of ends of processes before.
     since: u64,
     /// The namespaces of its members that are not over.
     of: BTreeSet<Nspace>,
-}
-
-/// A node that waits for a meeting.
-struct Waiting {
-    node: usize,
-    /// The processes, as it has named them.
-    procs: Vec<Proc>,
-    answer: Answer,
 }
 
 /// All meetings that are under way.
@@ -154,6 +123,7 @@ pub struct Meetings {
     /// Nodes that were absent from meetings that are over.
     missed: Remembered<Key, BTreeSet<usize>>,
     failed: Vec<MembersFailed>,
+    /// Groups that were made.
     made: Remembered<Nspace, Made>,
     /// Members that have left their groups.
     left: Remembered<Nspace, BTreeSet<Proc>>,
@@ -517,93 +487,6 @@ fn bytes_of((kind, procs): &Key) -> usize {
 /// Processes by their ranks, without some.
 fn without(census: &Census, procs: &[Proc], is_out: impl Fn(&Proc) -> bool) -> Vec<Proc> {
     census.by_rank(procs).into_iter().filter(|proc| !is_out(proc)).collect()
-}
-
-impl Meeting {
-    fn have_all_come(&self) -> bool {
-        self.nodes.iter().all(|node| self.come.contains(node) || self.absent.contains_key(node))
-    }
-
-    /// Returns whether nobody has still to come, or to decide.
-    fn is_over(&self) -> bool {
-        self.have_all_come() && (self.failed.is_some() || self.undecided.is_empty())
-    }
-
-    /// Returns whether it has failed and nobody waits for anything.
-    fn is_spent(&self) -> bool {
-        self.failed.is_some() && self.waiting.is_empty() && self.failures.is_empty()
-    }
-
-    /// Bytes of what is kept of it.
-    fn bytes(&self) -> usize {
-        let gone = self.absent.values().map(|gone| size_of_val(&gone[..])).sum::<usize>();
-        ENTRY + size_of::<Self>() + gone + self.data.len()
-    }
-
-    /// Finds the nodes that are absent, and those who cannot decide any more.
-    fn count(
-        &mut self,
-        (kind, procs): &Key,
-        census: &Census,
-        leaders: &Remembered<Nspace, Proc>,
-        failed: &mut Vec<MembersFailed>,
-    ) {
-        self.undecided.retain(|_, undecided| {
-            undecided.retain(|proc| census.is_left(proc));
-            !undecided.is_empty()
-        });
-        let since = self.group.as_ref().filter(|_| !kind.makes_group()).map(|_| self.since);
-        let deserted = census.deserted(procs, None);
-        for (node, gone) in census.deserted(procs, since) {
-            if self.come.contains(&node) || self.absent.contains_key(&node) {
-                continue;
-            }
-            match kind {
-                _ if !self.excuses => _ = self.failed.get_or_insert(kind.status_of_loss()),
-                Kind::Group(GROUP_CONSTRUCT, group) if self.notifies => {
-                    let mut asked = census.by_rank(procs);
-                    asked.retain(|proc| census.is_left(proc));
-                    if let Some(leader) = leaders.get(group).filter(|leader| asked.contains(leader)) {
-                        asked = vec![leader.clone()];
-                    }
-                    self.undecided.extend(gone.iter().map(|proc| (proc.clone(), asked.iter().cloned().collect())));
-                    failed.push(MembersFailed { group: group.clone(), gone: gone.clone(), asked });
-                }
-                _ => {}
-            }
-            self.absent.insert(node, gone);
-            if !deserted.contains_key(&node) {
-                self.come_again.insert(node);
-            }
-        }
-    }
-
-    /// The answers that can be given by now.
-    fn proceed(&mut self, kind: &Kind, last_context: &mut usize) -> Answers {
-        let (have_all_come, is_over) = (self.have_all_come(), self.is_over());
-        if !is_over && self.failed.is_none() {
-            return Answers::new();
-        }
-        let context = (self.wants_context && self.failed.is_none()).then(|| {
-            *last_context += 1;
-            *last_context
-        });
-        let data = if have_all_come { std::mem::take(&mut self.data) } else { self.data.clone() };
-        let gone = self.absent.values().flatten().cloned().collect();
-        let met = Met { data, context, gone, failed: self.failed };
-        let is_told = |_: &Status| self.is_refused || !kind.ends_group();
-        let result = self.failed.filter(is_told).map_or_else(|| Ok(met.clone()), Err);
-        let mut answers: Answers =
-            self.waiting.drain(..).map(|Waiting { answer, .. }| (answer, result.clone())).collect();
-        if have_all_come {
-            answers.extend(self.failures.drain(..).map(|(_, answer)| (answer, Ok(met.clone()))));
-        }
-        if self.is_spent() && self.data.len() > MOST_KEPT {
-            // Whoever comes now is told of the failure. That is worth more than what others have brought.
-            self.data = Vec::new();
-        }
-        answers
-    }
 }
 
 #[cfg(test)]

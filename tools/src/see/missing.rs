@@ -67,22 +67,10 @@ fn add(procs: &mut Procs, nspace: &Nspace, ranks: &RankSet) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn row(ranks: &str, activity: Activity) -> Waiting {
-        Waiting {
-            nspace: Nspace::new("job").unwrap(),
-            ranks: ranks.parse().unwrap(),
-            activity,
-            call: String::new(),
-            subject: String::new(),
-            since: Duration::ZERO,
-            awaited: Vec::new(),
-            participants: Vec::new(),
-            is_elsewhere: false,
-        }
+        Waiting::idle(Nspace::new("job").unwrap(), ranks.parse().unwrap(), activity)
     }
 
     /// Ranks that wait in a fence of these, for those of their node.

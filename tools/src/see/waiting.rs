@@ -105,17 +105,7 @@ mod tests {
     use super::*;
 
     fn row(ranks: &str, activity: Activity) -> Waiting {
-        Waiting {
-            nspace: Nspace::new("job@1").unwrap(),
-            ranks: ranks.parse().unwrap(),
-            activity,
-            call: String::new(),
-            subject: String::new(),
-            since: Duration::ZERO,
-            awaited: Vec::new(),
-            participants: Vec::new(),
-            is_elsewhere: false,
-        }
+        Waiting::idle(Nspace::new("job@1").unwrap(), ranks.parse().unwrap(), activity)
     }
 
     #[test]

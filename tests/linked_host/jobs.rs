@@ -1,7 +1,7 @@
 //! Registration, admission, and what is passed on to the host.
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use instanton::data::{DataRange, Info, Nspace, Proc, Rank, Scope, Status, Value, keys};
 use instanton::internal::control::frame::{self, Kind};
@@ -424,10 +424,15 @@ fn idle() {
     let is_servers = |path: &std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap() == "instanton\n";
     let thread = threads.into_iter().find(is_servers).unwrap();
     let read = |file: &str| std::fs::read_to_string(thread.join(file)).unwrap();
-    // It may still be on its way there.
-    let waits = format!("{EPOLL_WAIT} ");
+    // It may still be on its way there, or wait until a connection that took much time has its turn again: the fourth
+    // argument of the system call is the limit, -1 for none.
+    let call = format!("{EPOLL_WAIT} ");
+    let has_no_limit = |limit: &str| u64::from_str_radix(limit.trim_start_matches("0x"), 16).unwrap() as i32 == -1;
+    let waits = |line: &str| line.starts_with(&call) && has_no_limit(line.split(' ').nth(4).unwrap());
     let (_never, window) = mpsc::channel::<()>();
-    while !read("syscall").starts_with(&waits) {
+    let since = Instant::now();
+    while !waits(&read("syscall")) {
+        assert!(since.elapsed() < Duration::from_secs(60), "it always plans to wake");
         let _ = window.recv_timeout(Duration::from_millis(1));
     }
     // Time on a processor, time waiting for one, and how often.

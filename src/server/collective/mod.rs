@@ -504,6 +504,16 @@ impl Collectives {
         self.gathering(group).find(is_it).map_or(named.clone(), |tracker| tracker.signature.clone())
     }
 
+    /// The signature of a fence by the name of a group that has lost a member whose rank was started anew: one of its
+    /// own, unless the process is late for one that began before.
+    pub fn of_members(&self, jobs: &Jobs, group: &Nspace, proc: &Proc, named: Signature) -> Signature {
+        let is_it = |tracker: &Tracker| {
+            tracker.group.as_ref() == Some(group) && tracker.signature == named && tracker.waits_for(proc)
+        };
+        let is_late = self.gathering(group).any(is_it);
+        if is_late { named } else { named.of_members(jobs, group) }
+    }
+
     /// Has this node's part of a signature fail, because nobody is left here.
     pub fn miss(&mut self, cx: &mut Ctx, jobs: &Jobs, signature: &Signature) {
         self.last += 1;
@@ -518,10 +528,15 @@ impl Collectives {
         self.fail_one(cx, jobs, id, status_of_loss(&Operation::Fence), "nobody is left here");
     }
 
-    /// A process starts anew: it owes nothing to what failed before.
+    /// A process starts anew: it owes nothing to what failed before, nor to fences that go on without the one before.
     pub fn restarted(&mut self, cx: &mut Ctx, jobs: &Jobs, proc: &Proc) {
-        let owes = |tracker: &Tracker| tracker.failed.is_some() && tracker.signature.contains(proc);
-        self.change(cx, jobs, &proc.nspace, owes, |_, tracker| _ = tracker.arrived.insert(proc, None));
+        let goes_on = |tracker: &Tracker| !tracker.is_of_group() && tracker.excused.contains(proc);
+        let owes =
+            |tracker: &Tracker| tracker.signature.contains(proc) && (tracker.failed.is_some() || goes_on(tracker));
+        self.change(cx, jobs, &proc.nspace, owes, |_, tracker| {
+            tracker.excused.remove(proc);
+            tracker.arrived.insert(proc, None);
+        });
     }
 
     /// A namespace or a process of it was registered: participants may run here that were not known before.

@@ -62,13 +62,17 @@ pub struct Signature(Arc<List>);
 struct List {
     operation: Operation,
     sets: BTreeMap<Nspace, Ranks>,
+    /// The group that its members meet in the name of, one of whom was lost and its rank started anew: the new process
+    /// is no participant.
+    group: Option<Nspace>,
     hash: u64,
 }
 
 impl PartialEq for Signature {
     fn eq(&self, other: &Signature) -> bool {
         let (a, b) = (&*self.0, &*other.0);
-        Arc::ptr_eq(&self.0, &other.0) || a.hash == b.hash && a.operation == b.operation && a.sets == b.sets
+        let alike = || a.hash == b.hash && a.operation == b.operation && a.sets == b.sets && a.group == b.group;
+        Arc::ptr_eq(&self.0, &other.0) || alike()
     }
 }
 
@@ -116,8 +120,17 @@ impl BadSignature {
 
 impl Signature {
     fn new(jobs: &Jobs, operation: Operation, sets: BTreeMap<Nspace, Ranks>) -> Self {
-        let hash = jobs.seed.hash_one((&operation, &sets));
-        Signature(Arc::new(List { operation, sets, hash }))
+        Signature::with(jobs, operation, sets, None)
+    }
+
+    fn with(jobs: &Jobs, operation: Operation, sets: BTreeMap<Nspace, Ranks>, group: Option<Nspace>) -> Self {
+        let hash = jobs.seed.hash_one((&operation, &sets, &group));
+        Signature(Arc::new(List { operation, sets, group, hash }))
+    }
+
+    /// The signature of the same operation for the members of a group alone, whoever else has their ranks by now.
+    pub fn of_members(&self, jobs: &Jobs, group: &Nspace) -> Self {
+        Signature::with(jobs, self.0.operation.clone(), self.0.sets.clone(), Some(group.clone()))
     }
 
     /// The signature of a fence of a whole namespace.
@@ -146,7 +159,7 @@ impl Signature {
 
     /// Returns whether the participants are one whole namespace.
     pub fn is_whole_job(&self) -> bool {
-        self.0.sets.len() == 1 && self.0.sets.values().all(|ranks| *ranks == Ranks::All)
+        self.0.group.is_none() && self.0.sets.len() == 1 && self.0.sets.values().all(|ranks| *ranks == Ranks::All)
     }
 
     /// The namespaces that take part.

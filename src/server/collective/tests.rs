@@ -53,6 +53,18 @@ impl Server {
         caller
     }
 
+    /// Lets a rank arrive at a fence of the job in the name of a group that goes on without members that are lost.
+    fn arrive_as_member(&mut self, rank: u32) -> Caller {
+        let Server { test, jobs, collectives, peers } = self;
+        let (proc, caller, group) = (proc("job", rank), test.request(peers[rank as usize]), Nspace::new("g").unwrap());
+        let signature = collectives.signature(jobs, &proc, Operation::Fence, &[]).unwrap();
+        let signature = collectives.of_members(jobs, &group, &proc, signature);
+        let waiter = Waiter { caller, seen: None };
+        let arrival = Arrival { proc: &proc, waiter, info: &[], until: None, group: Some(group) };
+        collectives.arrive(&mut test.cx, jobs, &signature, arrival, |_| Some(OnLoss::Excuse));
+        caller
+    }
+
     fn lose(&mut self, rank: u32) {
         self.collectives.lose(&mut self.test.cx, &self.jobs, &proc("job", rank));
     }
@@ -388,4 +400,38 @@ fn a_report_names_all_who_take_part_where_some_are_on_other_nodes() {
         &[proc("job", 0), Proc::new(proc("other", 0).nspace, Rank::WILDCARD)],
     );
     assert_eq!((signature.named(), unknown.unwrap().participants(&alone.jobs, &left)), (2, None));
+}
+
+#[test]
+fn a_fence_that_goes_on_without_a_lost_member_is_not_that_of_who_is_started_anew() {
+    let mut server = Server::new(3);
+    let Server { test, jobs, collectives, peers } = &mut server;
+    // The fence began before the loss, so its signature is that of all.
+    let first = test.request(peers[0]);
+    let signature = collectives.signature(jobs, &proc("job", 0), Operation::Fence, &[]).unwrap();
+    let group = Some(Nspace::new("g").unwrap());
+    let (proc, waiter) = (&proc("job", 0), Waiter { caller: first, seen: None });
+    let arrival = Arrival { proc, waiter, info: &[], until: None, group };
+    collectives.arrive(&mut test.cx, jobs, &signature, arrival, |_| Some(OnLoss::Excuse));
+    server.lose(2);
+    let again = testing::proc("job", 2);
+    server.collectives.restarted(&mut server.test.cx, &server.jobs, &again);
+    let anew = server.arrive(2);
+    assert!(server.collectives.next_step().is_none());
+    let late = server.arrive_as_member(1);
+    let id = server.complete();
+    server.finish(id);
+    let told = |callers: &[Caller]| callers.iter().map(|caller| (*caller, Status::SUCCESS)).collect::<Vec<_>>();
+    assert_eq!(server.replies(), told(&[first, late]));
+    // Who meets in the group's name now does so apart from who waits for all.
+    let members = [server.arrive_as_member(0), server.arrive_as_member(1)];
+    assert_eq!(server.replies(), []);
+    server.lose(2);
+    let id = server.complete();
+    server.finish(id);
+    assert_eq!(server.replies(), told(&members));
+    let all = [server.arrive(0), server.arrive(1)];
+    let id = server.complete();
+    server.finish(id);
+    assert_eq!(server.replies(), told(&[all[0], all[1], anew]));
 }

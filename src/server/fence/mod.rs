@@ -51,6 +51,8 @@ pub struct Request {
     pub info: Vec<Info>,
     /// The group that the participants were named by.
     pub group: Option<Nspace>,
+    /// True if the rank of a member that the group has lost was started anew.
+    pub is_of_members: bool,
 }
 
 /// A fence over a namespace that is not registered yet.
@@ -112,9 +114,12 @@ impl Fences {
             }
             Err(bad) => return bad.refuse(cx, caller, &request.proc),
         };
-        let Request { waiter, proc, info, group, .. } = request;
+        let Request { waiter, proc, info, group, is_of_members, .. } = request;
         let signature = match &group {
-            Some(group) => collectives.meant(jobs, group, &proc, signature),
+            Some(group) => {
+                let meant = collectives.meant(jobs, group, &proc, signature);
+                if is_of_members { collectives.of_members(jobs, group, &proc, meant) } else { meant }
+            }
             None => signature,
         };
         let of_group = if group.is_some() { &EXCUSES[..] } else { &[] };

@@ -74,7 +74,7 @@ impl Bench {
         self.accounts.extend(self.limit.map(|limit| self.test.limit_memory(peer, limit)));
         let waiter = Waiter { caller: self.test.request(peer), seen: None };
         let group = group.map(|group| Nspace::new(group).unwrap());
-        let request = Request { waiter, proc, procs, info, group };
+        let request = Request { waiter, proc, procs, info, group, is_of_members: false };
         self.fences.fence(&mut self.test.cx, &mut self.jobs, &mut self.collectives, request);
     }
 

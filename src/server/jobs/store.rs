@@ -539,7 +539,7 @@ mod tests {
             let caller = Caller { peer: PeerId { door: 0, connection: u64::MAX }, number: 1 };
             let info = vec![Info::new(keys::COLLECT_DATA, true)];
             let waiter = Waiter { caller, seen: None };
-            let request = fence::Request { waiter, proc, procs: Vec::new(), info, group: None };
+            let request = fence::Request { waiter, proc, procs: Vec::new(), info, group: None, is_of_members: false };
             router.fences.fence(&mut router.cx, &mut router.jobs, &mut router.collectives, request);
             router.drain();
             done.send(()).unwrap();

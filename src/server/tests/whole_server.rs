@@ -459,6 +459,33 @@ fn who_is_started_anew_is_in_no_group_of_the_one_before() {
 }
 
 #[test]
+fn who_is_started_anew_does_not_meet_a_group_that_goes_by_its_name() {
+    let excused = vec![Info::new(keys::GROUP_OPTIONAL, true)];
+    for (info, ends) in [(Vec::new(), Status::ERR_PARTIAL_SUCCESS), (excused, Status::SUCCESS)] {
+        let mut server = TestServer::new();
+        let [mut stays, mut dies] = server.both_come();
+        stays.asks(of_group(&server, Some(&[0, 1]), &[], false));
+        dies.asks(of_group(&server, Some(&[0, 1]), &[], false));
+        server.turn();
+        assert_eq!(replies(&stays).len(), 1);
+        dies.goes();
+        server.turn();
+        // It is there first, and waits for the other's fence of all.
+        let mut again = server.comes(1);
+        let fenced = again.asks(fence());
+        server.turn();
+        let members = vec![Proc::new(Nspace::new("group").unwrap(), Rank::WILDCARD)];
+        let of_members = stays.asks(Request::Fence { procs: members, info });
+        server.turn();
+        assert_eq!((replies(&stays), replies(&again)), (vec![(of_members, done(ends))], vec![]));
+        let of_all = stays.asks(fence());
+        server.turn();
+        assert_eq!(replies(&stays), [(of_all, done(Status::SUCCESS))]);
+        assert_eq!(replies(&again), [(fenced, done(Status::SUCCESS))]);
+    }
+}
+
+#[test]
 fn the_first_fence_of_a_late_rank_is_the_first_one_of_the_others_that_has_failed() {
     let mut server = TestServer::new();
     let mut early = server.comes(0);

@@ -116,6 +116,12 @@ impl Census {
         !self.is_gone(proc) && self.node_of(proc).is_some_and(|node| !self.is_down(node))
     }
 
+    /// Returns whether one of these processes has ended after so many ends, and its rank was started anew.
+    pub fn has_begun_anew(&self, procs: &[Proc], since: u64) -> bool {
+        let is_anew = |proc: &Proc| self.end_of(proc).is_some_and(|end| end > since) && !self.is_gone(proc);
+        self.ends > since && self.each(procs).is_some_and(|each| each.iter().any(|(proc, _)| is_anew(proc)))
+    }
+
     fn is_gone(&self, proc: &Proc) -> bool {
         self.gone.get(&proc.nspace).is_some_and(|gone| gone.contains(&proc.rank.0))
     }

@@ -14,7 +14,8 @@
 //! has declared itself, is asked, and the meeting is not over before all of these have decided, or are gone.
 //!
 //! A member of a group that has died is one no more, though a process was started anew in its place: a node with no other
-//! member is absent from the group's meetings.
+//! member is absent from the group's meetings. From then on the group's fences are apart from those of the same ranks, so
+//! that the new process meets none of them by mistake.
 //!
 //! A node whose time limit has passed ends the meeting for all, like one whose part has failed.
 //!
@@ -53,6 +54,9 @@ pub enum Kind {
     Disconnect,
     /// An operation of a group.
     Group(i64, Nspace),
+    /// A fence by the name of a group in which the rank of a lost member was started anew. The hub finds that out: no
+    /// node says it.
+    OfMembers(Nspace),
 }
 
 /// Contribution of a node to a meeting.
@@ -148,7 +152,7 @@ impl Kind {
     /// The outcome for the others when somebody is gone who has not come: that of the library on one node.
     fn status_of_loss(&self) -> Status {
         match self {
-            Self::Fence | Self::Connect | Self::Disconnect => Status::ERR_PARTIAL_SUCCESS,
+            Self::Fence | Self::OfMembers(_) | Self::Connect | Self::Disconnect => Status::ERR_PARTIAL_SUCCESS,
             Self::Group(..) => Status::ERR_PROC_TERM_WO_SYNC,
         }
     }
@@ -186,10 +190,14 @@ impl Meetings {
             let status = part.failed.unwrap_or(kind.status_of_loss());
             return vec![(answer, Err(status))];
         };
-        let key = self.key_of(kind, procs, node);
+        let key = self.key_of(kind, procs, part.group.as_ref(), node, census);
         let is_late = self.missed.get(&key).is_some_and(|missed| missed.contains(&node));
         let queue = self.open.entry(key.clone()).or_default();
-        let at = match queue.iter().position(|meeting| !meeting.come.contains(&node)) {
+        let awaits = |meeting: &Meeting| {
+            let is_other = meeting.group.is_some() && part.group.is_none() && meeting.absent.contains_key(&node);
+            !meeting.come.contains(&node) && !is_other
+        };
+        let at = match queue.iter().position(awaits) {
             Some(at) => at,
             None if is_late => {
                 let status = part.failed.unwrap_or(key.0.status_of_loss());
@@ -227,9 +235,17 @@ impl Meetings {
     }
 
     /// The name of a meeting. Nodes meet for the end of a group whomever they name: some may not have heard of a member that
-    /// is gone, and wait for it still.
-    fn key_of(&self, kind: Kind, procs: Vec<Proc>, node: usize) -> Key {
+    /// is gone, and wait for it still. A fence of a group whose ranks are not its members' alone any more has a name of
+    /// its own, unless the node is late for one that began before.
+    fn key_of(&self, kind: Kind, procs: Vec<Proc>, group: Option<&Nspace>, node: usize, census: &Census) -> Key {
         let key = (kind, procs);
+        if let (Kind::Fence, Some(group)) = (&key.0, group) {
+            let is_late = |meeting: &Meeting| meeting.group.as_ref() == Some(group) && !meeting.come.contains(&node);
+            let has_others = |made: &Made| census.has_begun_anew(&key.1, made.since);
+            let is_apart = self.made.get(group).is_some_and(has_others)
+                && !self.open.get(&key).is_some_and(|queue| queue.iter().any(is_late));
+            return if is_apart { (Kind::OfMembers(group.clone()), key.1) } else { key };
+        }
         if !key.0.ends_group() || self.open.contains_key(&key) {
             return key;
         }
@@ -244,7 +260,8 @@ impl Meetings {
     pub fn withdraw(&mut self, (kind, procs): (&Kind, &[Proc]), node: usize, census: &Census) -> Answers {
         let waits = |waiting: &Waiting| waiting.node == node && waiting.procs == procs;
         let mut concerned = HashSet::new();
-        for (key, queue) in self.open.iter_mut().filter(|(key, _)| key.0 == *kind) {
+        let is_it = |of: &Kind| of == kind || *kind == Kind::Fence && matches!(of, Kind::OfMembers(_));
+        for (key, queue) in self.open.iter_mut().filter(|(key, _)| is_it(&key.0)) {
             for meeting in queue.iter_mut().filter(|meeting| meeting.waiting.iter().any(waits)) {
                 meeting.failed.get_or_insert(Status::ERR_TIMEOUT);
                 concerned.insert(key.clone());
@@ -403,14 +420,19 @@ impl Meetings {
     /// missed by no meeting that has failed because of it.
     pub fn expect(&mut self, nspace: &Nspace, node: usize) -> Answers {
         let mut answers = Answers::new();
-        let involves = |(_, procs): &Key| procs.iter().any(|proc| proc.nspace == *nspace);
+        let is_awaited = |kind: &Kind| !matches!(kind, Kind::OfMembers(_));
+        let involves = |(kind, procs): &Key| is_awaited(kind) && procs.iter().any(|proc| proc.nspace == *nspace);
         self.missed.retain(|key, missed| {
             let is_left = !involves(key) || !missed.remove(&node);
             is_left || !missed.is_empty()
         });
         for (_, queue) in self.open.iter_mut().filter(|(key, _)| involves(key)) {
-            for meeting in queue.iter_mut().filter(|meeting| meeting.failed.is_some()) {
-                meeting.come.extend(meeting.absent.remove(&node).map(|_| node));
+            for meeting in queue.iter_mut().filter(|meeting| meeting.absent.contains_key(&node)) {
+                match meeting.failed {
+                    Some(_) => meeting.come.extend(meeting.absent.remove(&node).map(|_| node)),
+                    // It goes on without those who were there before.
+                    None => _ = meeting.come_again.insert(node),
+                }
             }
             for meeting in queue.iter_mut().filter(|meeting| meeting.come.len() == meeting.failures.len()) {
                 let status = meeting.failed.unwrap_or(Status::ERR_PROC_TERM_WO_SYNC);
@@ -480,7 +502,7 @@ impl Meetings {
 
 /// Bytes of what is kept of a key, in three tables.
 fn bytes_of((kind, procs): &Key) -> usize {
-    let name = if let Kind::Group(_, group) = kind { group.as_bytes().len() } else { 0 };
+    let name = if let Kind::Group(_, group) | Kind::OfMembers(group) = kind { group.as_bytes().len() } else { 0 };
     ENTRY + 3 * (name + size_of_val(&procs[..]))
 }
 

@@ -345,6 +345,38 @@ fn who_comes_again_in_the_place_of_a_member_is_none() {
 }
 
 #[test]
+fn who_comes_again_first_does_not_meet_the_members_by_the_groups_name() {
+    let (group, gone) = (Nspace::new("g").unwrap(), Status::ERR_PARTIAL_SUCCESS);
+    let part = |excuses| Part { group: Some(group.clone()), excuses, ..Part::default() };
+    for excuses in [false, true] {
+        let mut test = Test::new();
+        for node in 0..3 {
+            test.come_to(Kind::Group(GROUP_CONSTRUCT, group.clone()), node, part(false));
+        }
+        // One of the group's fences is under way meanwhile.
+        assert_eq!(test.come_to(Kind::Fence, 0, part(excuses)), []);
+        let told = test.ends(1);
+        assert_eq!(told, if excuses { vec![] } else { vec![(0, Err(gone))] });
+        test.begins_anew(1, 1);
+        assert_eq!(test.come(1, b"again", None), []);
+        let is_right = |met: &Result<Met, Status>| match excuses {
+            true => met.as_ref().is_ok_and(|met| met.gone == [proc(1)]),
+            false => *met == Err(gone),
+        };
+        let told = test.come_to(Kind::Fence, 2, part(excuses));
+        assert_eq!(told.len(), if excuses { 2 } else { 1 });
+        assert!(told.iter().all(|(_, met)| is_right(met)), "{told:?}");
+        // The next one is apart from who waits for all.
+        let told = [0, 2].map(|node| test.come_to(Kind::Fence, node, part(excuses))).concat();
+        assert!(told.len() == 2 && told.iter().all(|(_, met)| is_right(met)), "{told:?}");
+        assert_eq!(test.come(0, b"a", None), []);
+        let met = test.come(2, b"c", None);
+        assert!(met.len() == 3 && met.iter().all(|(_, met)| met.as_ref().unwrap().data == b"againac"), "{met:?}");
+        assert!(test.meetings.open.is_empty() && test.meetings.missed.is_empty());
+    }
+}
+
+#[test]
 fn nodes_that_have_heard_of_other_losses_meet_for_the_end_of_a_group() {
     let group = Nspace::new("g").unwrap();
     let mut test = Test::new();

@@ -28,10 +28,11 @@ mod visits;
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 
 use anyhow::{Context, Result, anyhow};
 use instanton::internal::sys::later::keep_none_that_is_large;
+use nix::sys::signal::Signal;
 
 use crate::args::{Launch, PlacementArgs};
 use crate::event::Event;
@@ -76,8 +77,16 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
     family::adopt_orphans().context("cannot become a subreaper")?;
     let (events, happening) = mpsc::channel();
     let (to_queue, (link, guardian)) = (events.clone(), guardian);
+    let ends: Arc<OnceLock<()>> = Arc::default();
+    let is_over = ends.clone();
     start_thread("guardian", move || {
-        link::each_signal(link, |signal| drop(to_queue.send(Event::Signal(signal))));
+        link::each_signal(link, |signal| {
+            if signal == Signal::SIGTERM as i32 {
+                let _ = is_over.set(());
+            }
+            drop(to_queue.send(Event::Signal(signal)));
+        });
+        let _ = is_over.set(());
         drop(to_queue.send(Event::GuardianGone));
     })?;
 
@@ -125,7 +134,7 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
         strangers: Arc::default(),
     };
     say::begin()?;
-    let mut running = Running::new(job, events, run, streams, options, record.clone());
+    let mut running = Running::new(job, events, run, streams, options, record.clone(), ends);
     running.is_up = name.is_some();
     if let Some(programs) = running.find_programs() {
         let job = running.jobs.first();

@@ -70,6 +70,17 @@ fn a_request_to_end_ends_also_who_does_not_listen() {
     assert!(ended.stderr.contains("SIGTERM"), "{ended:?}");
 }
 
+/// The first rank sends the signal to its launcher's parent as soon as it runs.
+#[test]
+fn a_request_to_end_does_not_wait_until_many_ranks_are_started() {
+    let first = "read a b c guardian e < /proc/$PPID/stat; kill -TERM $guardian; exec sleep 1000";
+    let other = "echo started; exec sleep 1000";
+    let job = Job::start(["-n", "1", "sh", "-c", first, ":", "-n", "1500", "sh", "-c", other], Stdio::null());
+    let ended = job.finish();
+    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+    assert!(ended.stdout.lines().count() < 1500 && ended.stderr.contains("SIGTERM"), "{}", ended.stderr);
+}
+
 /// As service managers do. A launcher that died of it would take the ranks with it.
 #[test]
 fn a_signal_to_each_process_of_a_run_leaves_the_ranks_their_time() {

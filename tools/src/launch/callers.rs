@@ -161,6 +161,7 @@ impl Running {
             steerer: None,
             environment: Some(Arc::new(environment)),
             input: Some(Arc::new(input.into())),
+            ends: self.starter.ends.clone(),
         };
         let caller = Caller {
             way: way.clone(),
@@ -204,6 +205,9 @@ impl Running {
         starter.streams.copies.serve(input)?;
         let Err((rank, error)) = started else { return self.all_started(number, proctable, pmix) };
         let error = error.downcast::<io::Error>()?;
+        if starter.ends.get().is_some() {
+            return Ok(());
+        }
         if let Some(limit) = limit.filter(|_| error.kind() == io::ErrorKind::TimedOut) {
             self.outcome_of(number).start_timed_out(limit);
             return Ok(());

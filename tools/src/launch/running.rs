@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -123,6 +123,7 @@ impl Running {
         streams: Streams,
         options: StreamOptions,
         record: Arc<Record>,
+        ends: Arc<OnceLock<()>>,
     ) -> Self {
         let limit = run.general.timeout;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
@@ -156,6 +157,7 @@ impl Running {
                 input: None,
                 pmi: run.start.pmi,
                 steerer: None,
+                ends,
             },
             streams,
             has_children: false,
@@ -199,6 +201,10 @@ impl Running {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         if let Err((rank, error)) = self.starter.start(&mut self.jobs, first, &programs, until, pmix) {
             let error = error.downcast::<io::Error>()?;
+            if self.starter.ends.get().is_some() {
+                // The signal that says so is among the events.
+                return self.watch();
+            }
             if let Some(limit) = limit.filter(|_| error.kind() == io::ErrorKind::TimedOut) {
                 self.outcome.start_timed_out(limit);
                 return self.watch();

@@ -3,7 +3,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -58,10 +58,13 @@ pub(super) struct Starter {
     pub(super) pmi: Option<Choice>,
     /// The tool that steers the run, and prints what it wants of the jobs that it spawns.
     pub(super) steerer: Option<Proc>,
+    /// Set once the launcher is to end, which a start of many ranks does not put off.
+    pub(super) ends: Arc<OnceLock<()>>,
 }
 
 impl Starter {
-    /// Starts every rank of a job, up to the first that cannot be, or not any more, and says which that is.
+    /// Starts every rank of a job, up to the first that cannot be, or not any more, and says which that is. The error
+    /// is `Interrupted` where the launcher is to end.
     pub(super) fn start(
         &self,
         jobs: &mut Jobs,
@@ -77,8 +80,10 @@ impl Starter {
         let mut born = Vec::new();
         let mut result = Ok(());
         for (rank, app) in live.job.ranks() {
-            if until.is_some_and(|until| until <= Instant::now()) {
-                result = Err((rank, io::Error::from(io::ErrorKind::TimedOut).into()));
+            let is_late = until.is_some_and(|until| until <= Instant::now());
+            let cut = is_late.then_some(io::ErrorKind::TimedOut);
+            if let Some(cut) = self.ends.get().map(|()| io::ErrorKind::Interrupted).or(cut) {
+                result = Err((rank, io::Error::from(cut).into()));
                 break;
             }
             match self.birth(&live.job, app, rank, &programs[app.number as usize], &ours, pmix) {

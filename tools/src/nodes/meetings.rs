@@ -133,6 +133,8 @@ pub struct Meetings {
     left: Remembered<Nspace, BTreeSet<Proc>>,
     /// Leaders of groups under construction.
     leaders: Remembered<Nspace, Proc>,
+    /// Number of the last meeting that was begun.
+    last: u64,
     last_context: usize,
 }
 
@@ -207,7 +209,8 @@ impl Meetings {
             None => {
                 let made = part.group.as_ref().and_then(|group| self.made.get(group));
                 let since = made.filter(|_| !key.0.makes_group()).map_or(census.ends(), |made| made.since);
-                queue.push(Meeting { nodes, group: part.group, since, ..Meeting::default() });
+                self.last += 1;
+                queue.push(Meeting { number: self.last, nodes, group: part.group, since, ..Meeting::default() });
                 queue.len() - 1
             }
         };
@@ -246,13 +249,14 @@ impl Meetings {
                 && !self.open.get(&key).is_some_and(|queue| queue.iter().any(is_late));
             return if is_apart { (Kind::OfMembers(group.clone()), key.1) } else { key };
         }
-        if !key.0.ends_group() || self.open.contains_key(&key) {
+        if !key.0.ends_group() {
             return key;
         }
-        let awaits = |meeting: &Meeting| !meeting.is_spent() && !meeting.come.contains(&node);
-        let mut others = self.open.iter().filter(|((kind, _), _)| *kind == key.0);
-        let other = others.find(|(_, queue)| queue.iter().any(awaits)).map(|(other, _)| other.clone());
-        other.unwrap_or(key)
+        // One that has failed is the first that it is late for.
+        let awaits = |meeting: &&Meeting| !meeting.come.contains(&node);
+        let of_group = self.open.iter().filter(|((kind, _), _)| *kind == key.0);
+        let first = |(other, queue): (&Key, &Vec<Meeting>)| Some((queue.iter().find(awaits)?.number, other.clone()));
+        of_group.filter_map(first).min_by_key(|(number, _)| *number).map_or(key, |(_, other)| other)
     }
 
     /// The time limit of a node has passed that waits for a meeting: it is over for all. One that is answered already has
@@ -371,6 +375,11 @@ impl Meetings {
     }
 
     fn note_made(&mut self, group: &Nspace, members: &[Proc], since: u64) {
+        // Nobody is late for the end of the one before.
+        let ends = Kind::Group(GROUP_DESTRUCT, group.clone());
+        let is_over = |(kind, _): &Key, queue: &Vec<Meeting>| *kind == ends && queue.iter().all(Meeting::is_spent);
+        let over: Vec<Key> = self.open.extract_if(|key, queue| is_over(key, queue)).map(|(key, _)| key).collect();
+        over.iter().for_each(|key| _ = self.spent.remove(key));
         let of: BTreeSet<Nspace> = members.iter().map(|proc| proc.nspace.clone()).collect();
         let bytes = ENTRY + group.as_bytes().len() + of.len() * size_of::<Nspace>();
         self.made.put(about(members), group, |_| (Made { since, of }, bytes));

@@ -11,6 +11,8 @@ use super::{Answer, Answers, ENTRY, Key, Kind, MOST_KEPT, MembersFailed, Met};
 /// A meeting.
 #[derive(Default)]
 pub struct Meeting {
+    /// Its place in the order in which meetings began.
+    pub number: u64,
     pub nodes: BTreeSet<usize>,
     pub come: BTreeSet<usize>,
     pub group: Option<Nspace>,

@@ -393,6 +393,38 @@ fn nodes_that_have_heard_of_other_losses_meet_for_the_end_of_a_group() {
 }
 
 #[test]
+fn who_is_late_for_the_end_of_a_group_that_has_failed_is_told_so_whomever_it_names() {
+    let group = Nspace::new("g").unwrap();
+    let part = || Part { group: Some(group.clone()), ..Part::default() };
+    let construct = |test: &mut Test| {
+        (0..3).for_each(|node| _ = test.come_to(Kind::Group(GROUP_CONSTRUCT, group.clone()), node, part()));
+    };
+    let ends = Kind::Group(GROUP_DESTRUCT, group.clone());
+    let mut test = Test::new();
+    construct(&mut test);
+    test.ends(1);
+    test.begins_anew(1, 1);
+    let failed = Met { gone: vec![proc(1)], failed: Some(Status::ERR_PROC_TERM_WO_SYNC), ..Met::default() };
+    assert_eq!(test.come_to(ends.clone(), 0, part()), [(0, Ok(failed.clone()))]);
+    // Node 0 tries again without who is gone, as node 2 does that has heard of it before.
+    let others = [proc(0), proc(2), proc(3)];
+    assert_eq!(test.come_of(&others, ends.clone(), 0, part()), []);
+    assert_eq!(test.come_of(&others, ends.clone(), 2, part()), [(2, Ok(failed))]);
+    let told = test.come_of(&others, ends.clone(), 2, part());
+    assert!(told.len() == 2 && told.iter().all(|(_, met)| *met == Ok(Met::default())), "{told:?}");
+    assert!(test.meetings.open.is_empty());
+    // A group of the same name owes nothing to the end of the one before.
+    construct(&mut test);
+    test.ends(1);
+    test.begins_anew(1, 1);
+    assert_eq!(test.come_to(ends.clone(), 0, part()).len(), 1);
+    construct(&mut test);
+    (0..2).for_each(|node| assert_eq!(test.come_to(ends.clone(), node, part()), []));
+    assert_eq!(test.come_to(ends.clone(), 2, part()).len(), 3);
+    assert!(test.meetings.open.is_empty());
+}
+
+#[test]
 fn what_is_kept_for_those_who_come_late_is_bounded_and_a_job_has_its_own_room() {
     let (mut test, other) = (Test::new(), Nspace::new("other").unwrap());
     test.census.place(&other, vec![0, 1]);

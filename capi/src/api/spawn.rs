@@ -15,6 +15,11 @@ use crate::running;
 use crate::session::{self, Shown, told};
 use crate::types::*;
 
+/// Returns whether an attribute says how output is shown, by its name of today or its older one.
+fn is_form(info: &Info) -> bool {
+    info.key.as_bytes().starts_with(b"pmix.iof.") || info.key == keys::TAG_OUTPUT || info.key == keys::TIMESTAMP_OUTPUT
+}
+
 /// Has a job print where this process does, the way the job's attributes say. From its beginning: the server keeps that
 /// a while.
 fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
@@ -25,8 +30,7 @@ fn show_output(client: &Client, nspace: &Nspace, job_info: &[Info]) {
     if channels.is_empty() {
         return;
     }
-    let how: Vec<Info> =
-        job_info.iter().filter(|info| info.key.as_bytes().starts_with(b"pmix.iof.")).cloned().collect();
+    let how: Vec<Info> = job_info.iter().filter(|info| is_form(info)).cloned().collect();
     let all = Proc::new(nspace.clone(), Rank::WILDCARD);
     // The job runs even if the server refuses.
     let _ = client.iof_pull(&[all], channels, &how, to_own_output()).then(|_| ());

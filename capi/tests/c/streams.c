@@ -45,8 +45,10 @@ static int tool(const char *kind, pid_t server) {
         pmix_nspace_t started;
         PMIx_App_construct(&app);
         app.cmd = "program";
-        attribute(&info, starts ? PMIX_FWD_STDERR : PMIX_FWD_STDOUT, &(bool){forwards}, PMIX_BOOL);
-        OK(PMIx_Spawn(&info, 1, &app, 1, started));
+        pmix_info_t wishes[2];
+        attribute(&wishes[0], starts ? PMIX_FWD_STDERR : PMIX_FWD_STDOUT, &(bool){forwards}, PMIX_BOOL);
+        attribute(&wishes[1], PMIX_TAG_OUTPUT, NULL, PMIX_BOOL);
+        OK(PMIx_Spawn(wishes, forwards ? 2 : 1, &app, 1, started));
         CHECK(PMIx_Check_nspace(started, job));
     } else if (!strcmp(kind, "pushes")) {
         attribute(&info, PMIX_IOF_PUSH_STDIN, NULL, PMIX_BOOL);
@@ -241,11 +243,12 @@ int main(int argc, char **argv) {
     CHECK(end_of(starter, SIGUSR1) == 0);
     until(&stops, 2);
 
-    /* It is enough that it has the output forwarded. */
+    /* It is enough that it has the output forwarded. An older name of a form does as well. */
+    static const char tagged[] = "[1,5]<stdout>: this\n";
     pid_t forwarder = start(argv[0], "forwards", 0, out[1]);
     say(5, PMIX_FWD_STDDIAG_CHANNEL, "not this\n");
     say(5, PMIX_FWD_STDOUT_CHANNEL, "this\n");
-    CHECK(read(out[0], printed, sizeof printed) == 5 && !memcmp(printed, "this\n", 5));
+    CHECK(read(out[0], printed, sizeof printed) == sizeof tagged - 1 && !memcmp(printed, tagged, sizeof tagged - 1));
     CHECK(end_of(forwarder, SIGUSR1) == 0);
     until(&stops, 3);
 

@@ -7,6 +7,9 @@
 //! find their target among what is known of their job, and which of its ranks are beside them by a query
 //! (`PMIX_QUERY_LOCAL_PROC_TABLE`). They hear of its end, and have [a while](PATIENCE) for their own after it, or after
 //! that of whoever has started them.
+//!
+//! A request may name daemons [among](are_among) other applications. They are processes of that job like any other, as
+//! many as their application says, and stop for no debugger.
 use std::time::Duration;
 
 use instanton::data::{App, Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
@@ -24,6 +27,9 @@ pub const KEYS: [&str; 5] = [
     keys::DEBUG_DAEMONS_PER_NODE,
     keys::DEBUG_DAEMONS_PER_PROC,
 ];
+
+/// Those that say how many there are.
+const NUMBERS: [&str; 2] = [keys::DEBUG_DAEMONS_PER_NODE, keys::DEBUG_DAEMONS_PER_PROC];
 
 /// Daemons that are asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,12 +49,17 @@ enum Number {
 }
 
 impl Daemons {
-    /// Reads a spawn request; none where it is of other processes.
+    /// Reads a spawn request; none where it is of other processes, or of others as well.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for a target that is no process, and for numbers that are none.
+    /// `ERR_BAD_PARAM` for a target that is no process, and for numbers that are none. `ERR_NOT_SUPPORTED` for daemons
+    /// among other applications, so many on each node or beside each process.
     pub fn read(job: &[Info], apps: &[App]) -> Result<Option<Self>, Status> {
         let find = |key| job.find(key).or_else(|| apps.iter().find_map(|app| app.info.find(key)));
+        if are_among(job, apps) {
+            let is_counted = NUMBERS.into_iter().any(|key| find(key).is_some());
+            return if is_counted { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(None) };
+        }
         if !find(keys::DEBUGGER_DAEMONS).is_some_and(Info::is_true) {
             return Ok(None);
         }
@@ -103,6 +114,16 @@ impl Daemons {
     }
 }
 
+/// Returns whether some applications of a request are daemons, and others are not.
+pub fn are_among(job: &[Info], apps: &[App]) -> bool {
+    job.find(keys::DEBUGGER_DAEMONS).is_none() && apps.iter().any(are_of) && !apps.iter().all(are_of)
+}
+
+/// Returns whether an application is one of daemons by its own word.
+pub fn are_of(app: &App) -> bool {
+    app.info.find(keys::DEBUGGER_DAEMONS).is_some_and(Info::is_true)
+}
+
 /// The number of processes on each node that a mapping says, if it does.
 fn on_each_node(mapping: &Info) -> Option<u16> {
     let mut policy = Policy::default();
@@ -148,6 +169,18 @@ mod tests {
         }
         assert_eq!(read(&[Info::new(per_node, 1u16), Info::new(per_proc, 1u16)]), Err(Status::ERR_BAD_PARAM));
         assert_eq!(Daemons::read(&[Info::new(per_node, 1u16)], &[]), Ok(None));
+    }
+
+    #[test]
+    fn daemons_among_other_applications_make_no_daemons_of_these() {
+        let daemons = |more: Option<Info>| [Info::new(keys::DEBUGGER_DAEMONS, true)].into_iter().chain(more).collect();
+        let app = |info| App { cmd: None, argv: vec![], env: vec![], cwd: None, maxprocs: 2, info };
+        let per_node = || Some(Info::new(keys::DEBUG_DAEMONS_PER_NODE, 1u16));
+        let among = |more| [app(vec![]), app(daemons(more))];
+        assert_eq!(Daemons::read(&[], &among(None)), Ok(None));
+        assert_eq!(Daemons::read(&[], &among(per_node())), Err(Status::ERR_NOT_SUPPORTED));
+        assert!(Daemons::read(&[], &[app(daemons(None)), app(daemons(per_node()))]).unwrap().is_some());
+        assert!(Daemons::read(&daemons(None), &among(per_node())).unwrap().is_some(), "the job's word is for all");
     }
 
     #[test]

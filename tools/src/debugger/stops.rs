@@ -3,6 +3,7 @@
 //! (`PMIX_DEBUG_STOP_IN_APP`). Its value chooses the ranks.
 use instanton::data::{App, DataArray, Info, InfoList, Proc, Rank, Status, Value, keys};
 
+use super::daemons;
 use super::ranks::Ranks;
 
 /// The attributes.
@@ -30,7 +31,8 @@ impl Stops {
         Self { infos: Vec::new(), are_over: true }
     }
 
-    /// Reads a spawn request: what is said of the job, or else which of its applications are to stop.
+    /// Reads a spawn request: what is said of the job, or else which of its applications are to stop. Where all are to,
+    /// that means no daemons among them: they are who releases the others.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a value that chooses no ranks in any way.
@@ -38,7 +40,12 @@ impl Stops {
         let mut infos = Vec::new();
         for key in KEYS {
             let chosen = match job.find(key) {
-                Some(info) => Some(chosen(&info.value)?),
+                Some(info) => match chosen(&info.value)? {
+                    Value::Bool(true) if daemons::are_among(job, apps) => {
+                        Some(ranks(apps, |app| !daemons::are_of(app)))
+                    }
+                    value => Some(value),
+                },
                 None => of_apps(key, apps)?,
             };
             infos.extend(chosen.map(|value| Info::new(key, value)));
@@ -70,22 +77,28 @@ fn chosen(value: &Value) -> Result<Value, Status> {
     }
 }
 
-/// The ranks of those applications that are to stop.
+/// The ranks of those applications that are to stop, if some are.
 fn of_apps(key: &str, apps: &[App]) -> Result<Option<Value>, Status> {
+    let is_told = |app: &App| app.info.find(key).map(|info| info.value.truth());
+    if apps.iter().any(|app| is_told(app) == Some(None)) {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    let stops = |app: &App| is_told(app) == Some(Some(true)) && app.maxprocs > 0;
+    Ok(apps.iter().any(stops).then(|| ranks(apps, stops)))
+}
+
+/// The ranks of applications that are `chosen`.
+fn ranks(apps: &[App], chosen: impl Fn(&App) -> bool) -> Value {
     let mut first = 0;
     let mut ranks = Vec::new();
     for app in apps {
         let next = first + u32::try_from(app.maxprocs).unwrap_or(0);
-        if let Some(info) = app.info.find(key) {
-            match info.value.truth() {
-                Some(true) => ranks.extend((first..next).map(Rank)),
-                Some(false) => {}
-                None => return Err(Status::ERR_BAD_PARAM),
-            }
+        if chosen(app) {
+            ranks.extend((first..next).map(Rank));
         }
         first = next;
     }
-    Ok((!ranks.is_empty()).then(|| Value::DataArray(DataArray::of(ranks))))
+    Value::DataArray(DataArray::of(ranks))
 }
 
 #[cfg(test)]
@@ -115,6 +128,11 @@ mod tests {
         ] {
             assert_eq!(on_exec(&Stops::read(&[set(value)], &apps).unwrap()), ranks);
         }
+        let daemons = || Info::new(keys::DEBUGGER_DAEMONS, true);
+        let among = [app(2, vec![daemons()]), app(2, vec![])];
+        assert_eq!(on_exec(&Stops::read(&[set(true.into())], &among).unwrap()), [2, 3], "daemons stop for nobody");
+        assert_eq!(on_exec(&Stops::read(&[set("0".into())], &among).unwrap()), [0], "but where they are named");
+        assert_eq!(on_exec(&Stops::read(&[set(true.into()), daemons()], &apps).unwrap()), [0, 1, 2, 3, 4]);
         assert_eq!(Stops::read(&[set("some".into())], &apps), Err(Status::ERR_BAD_PARAM));
         assert_eq!(Stops::read(&[], &[app(1, vec![set(1.5f64.into())])]), Err(Status::ERR_BAD_PARAM));
     }

@@ -23,6 +23,8 @@ static bool yes = true;
 static int registered, pushed, ready, launched, waiting, started, ended, over, lost;
 static pmix_nspace_t job, launcher;
 static int code_of_launcher;
+/* Seconds that the launcher's job may take; 0 for any time. */
+static int time_limit;
 
 /* Ranks. */
 
@@ -96,7 +98,7 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
             code_of_launcher = code;
             set(&over);
         } else {
-            IS(PMIX_SUCCESS, how);
+            IS(time_limit ? PMIX_ERR_TIMEOUT : PMIX_SUCCESS, how);
             set(&ended);
         }
         break;
@@ -149,12 +151,15 @@ static void begin(void) {
 /* Starts a launcher by these words, which is to have its ranks wait in Init. */
 static pmix_status_t start(char *const words[]) {
     pmix_app_t app;
-    pmix_info_t of_job[3], info;
-    pmix_data_array_t array = {.type = PMIX_INFO, .size = 3, .array = of_job};
+    pmix_info_t of_job[4], info;
+    size_t wishes = time_limit ? 4 : 3;
+    pmix_data_array_t array = {.type = PMIX_INFO, .size = wishes, .array = of_job};
     pmix_envar_t envar = {"SAID", "so", ':'};
     PMIX_INFO_LOAD(&of_job[0], PMIX_DEBUG_STOP_IN_INIT, &yes, PMIX_BOOL);
     PMIX_INFO_LOAD(&of_job[1], PMIX_NOTIFY_JOB_EVENTS, &yes, PMIX_BOOL);
     PMIX_INFO_LOAD(&of_job[2], PMIX_SET_ENVAR, &envar, PMIX_ENVAR);
+    if (time_limit)
+        PMIX_INFO_LOAD(&of_job[3], PMIX_JOB_TIMEOUT, &time_limit, PMIX_INT);
     PMIX_INFO_LOAD(&info, PMIX_LAUNCH_DIRECTIVES, &array, PMIX_DATA_ARRAY);
     PMIX_APP_CONSTRUCT(&app);
     app.cmd = strdup(words[0]);
@@ -164,7 +169,7 @@ static pmix_status_t start(char *const words[]) {
     pmix_status_t status = PMIx_Spawn(&info, 1, &app, 1, launcher);
     PMIX_APP_DESTRUCT(&app);
     PMIX_INFO_DESTRUCT(&info);
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < wishes; i++)
         PMIX_INFO_DESTRUCT(&of_job[i]);
     return status;
 }
@@ -324,6 +329,15 @@ int main(int argc, char **argv) {
     IS(PMIX_ERR_UNREACH, turn());
     until(&over, 2);
     CHECK(code_of_launcher == 128 + SIGKILL);
+    /* One whose job has taken its time has the status of that. Its ranks wait for a debugger's word. */
+    ready = 0;
+    time_limit = 1;
+    OK(start(words));
+    until(&ready, 1);
+    OK(turn());
+    release(launcher, 0);
+    until(&over, 3);
+    CHECK(code_of_launcher == 124);
     /* And one that has come, and whose debugger leaves, ends with that, and leaves nothing. */
     ready = 0;
     OK(start(stays));

@@ -429,6 +429,11 @@ impl Running {
         self.callers_wait_no_more(now, pmix);
         for (_, number) in self.limits.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
             let late = self.jobs.late(number);
+            let of_run = self.steered_limits.run.filter(|_| number == self.jobs.first().number && !late.is_empty());
+            if let Some(limit) = of_run {
+                self.explain(None, pmix, &limit_over(limit));
+                self.outcome.timed_out(limit);
+            }
             self.terminate(late);
         }
         if self.reading.is_some_and(|end| end <= now) {

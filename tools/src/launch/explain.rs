@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use instanton::data::Status;
 use instanton::internal::sys::{exec_stop, regular_file};
 use instanton::launch::App;
 use nix::errno::Errno;
@@ -52,6 +53,14 @@ pub fn not_stopped() -> String {
 pub fn directory(app: &App, error: &io::Error) -> Explanation {
     let asked = if app.spec.wdir.is_some() { "--wdir " } else { "" };
     (FAILURE, format!("cannot run in {asked}{}: {}", app.wdir.display(), error))
+}
+
+/// Explains why the server of a rank's node does not say what its process needs.
+pub fn no_environment(node: &str, rank: u32, status: Status) -> String {
+    match status {
+        Status::ERR_LOST_CONNECTION => format!("node {node} went down before rank {rank} was started there"),
+        status => format!("the PMIx server refuses the environment of rank {rank}: {status}"),
+    }
 }
 
 /// A path that leads to no file.
@@ -142,6 +151,13 @@ mod tests {
     use super::*;
     use instanton::launch::{AppSpec, Lacks, programs};
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_node_that_goes_down_while_ranks_are_started_is_named() {
+        let of = |status| no_environment("here-n1", 3, status);
+        assert_eq!(of(Status::ERR_LOST_CONNECTION), "node here-n1 went down before rank 3 was started there");
+        assert!(of(Status::ERR_NOT_FOUND).ends_with("refuses the environment of rank 3: PMIX_ERR_NOT_FOUND"));
+    }
 
     #[test]
     fn what_a_program_lacks_is_named() {

@@ -14,7 +14,7 @@ use instanton::launch::{App, programs};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
 
-use super::variables;
+use super::{explain, variables};
 use crate::binding;
 use crate::environment::{self, Environment};
 use crate::job::{Job, StreamOptions};
@@ -148,7 +148,7 @@ impl Starter {
         };
         let mut environment = variables::of_rank(job, rank, speech, asked);
         pmix.set_up(job, rank, &mut environment)
-            .map_err(|status| anyhow!("the PMIx server refuses a rank's environment: {status}"))?;
+            .map_err(|status| anyhow!(explain::no_environment(job.node_name(rank), rank, status)))?;
         let wants = job.wants.over(&self.options);
         let input: OwnedFd = match job.starter() {
             None if wants.input == Some(Rank(rank)) => match &self.input {

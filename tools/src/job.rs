@@ -161,7 +161,7 @@ impl Job {
                 let of_rank = vec![0; specs.iter().map(|spec| spec.ranks as usize).sum()];
                 Homes::new(of_rank, run.nodes.len(), vec![before])
             },
-            apps: App::all(specs).context("the working directory is gone")?,
+            apps: App::all(specs).context("the working directory is gone; change to another, or say --wdir")?,
             nodes: run.nodes,
             session: run.session,
             steerer: None,

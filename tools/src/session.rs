@@ -67,7 +67,7 @@ impl Session {
 
     /// Makes the directory that all others lie in, with the record in it.
     pub fn create(&self) -> Result<Record> {
-        make(&self.top)?;
+        make(&self.top).context("there is no place for the files of the run; TMPDIR may name another")?;
         Record::create(&self.top)
     }
 

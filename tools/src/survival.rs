@@ -11,6 +11,8 @@ use std::time::Duration;
 use clap::Args;
 use instanton::data::{Info, InfoList, Status, keys};
 
+use crate::choice::choose;
+
 /// Restarts of each process where a job is to be restarted and nobody says how often.
 const RESTARTS: u32 = 10;
 /// A process that has ended so many times in a row without having called Init ends its job.
@@ -18,6 +20,18 @@ pub const MOST_EARLY_DEATHS: u32 = 3;
 /// Delay of the second restart, and the longest of all.
 const DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
+/// Names in the list of PRRTE's options.
+const RUNTIME_OPTIONS: [&str; 9] = [
+    "continuous",
+    "recoverable",
+    "max-restarts",
+    "autorestart",
+    "report-child-jobs-separately",
+    "stop-on-exec",
+    "stop-in-init",
+    "stop-in-app",
+    "output-proctable",
+];
 
 /// Rules of a job for the failures of its processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +130,7 @@ impl RuntimeOptions {
                 Some("0" | "f" | "false" | "n" | "no") => Ok(false),
                 Some(_) => Err(format!("`{word}` says neither yes nor no")),
             };
-            match name.to_ascii_lowercase().as_str() {
+            match choose("option", name, &RUNTIME_OPTIONS)? {
                 "continuous" => options.continuous = flag()?,
                 "recoverable" => options.recoverable = flag()?,
                 "autorestart" => options.autorestart = flag()?,
@@ -126,11 +140,11 @@ impl RuntimeOptions {
                 "stop-in-app" if flag()? => options.stops.push(keys::DEBUG_STOP_IN_APP),
                 "stop-on-exec" | "stop-in-init" | "stop-in-app" => {}
                 "output-proctable" => options.proctable = Some(value.unwrap_or("-").into()),
-                "max-restarts" => {
+                // The number of restarts.
+                _ => {
                     let number = value.and_then(|value| value.parse().ok());
                     options.max_restarts = Some(number.ok_or_else(|| format!("`{word}` is no number of restarts"))?);
                 }
-                _ => return Err(format!("`{name}` is no runtime option here")),
             }
         }
         Ok(options)

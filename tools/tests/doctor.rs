@@ -361,7 +361,7 @@ fn a_rank_that_waits_one_that_is_stopped_and_a_server_that_hangs() {
 fn a_process_that_is_none() {
     let home = Folder::new();
     let report = Report::of(doctor(&home.0).arg(i32::MAX.to_string()));
-    report.assert_has("problem", "process.unseen", "cannot be looked at");
+    report.assert_has("problem", "process.unseen", "there is no process");
     // One without ranks below it, as this one has them.
     let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
     let report = Report::of(doctor(&home.0).arg(other.id().to_string()));

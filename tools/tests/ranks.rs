@@ -106,7 +106,7 @@ fn a_temporary_directory_that_cannot_be_used_is_said_once() {
         let ended = Job::in_shell(&format!("TMPDIR={directory} exec \"$0\" run true")).finish();
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-        assert!(ended.stderr.contains(directory), "{ended:?}");
+        assert!(ended.stderr.contains(directory) && ended.stderr.contains("TMPDIR"), "{ended:?}");
     }
 }
 

@@ -106,9 +106,11 @@ fn without_descriptors_a_line_says_what_lacks() {
         match ended.stderr.contains("os error") {
             _ if ended.code == Some(0) => assert_well("descriptors", &ended),
             true => assert_named("descriptors", &ended, &["(os error 24)"]),
-            false => {
-                assert_named("descriptors", &ended, &["descriptors", &format!("no more than {count} are allowed")])
-            }
+            false => assert_named(
+                "descriptors",
+                &ended,
+                &["descriptors", &format!("no more than {count} are allowed (ulimit -Hn)")],
+            ),
         }
     }
 }

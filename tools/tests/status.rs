@@ -123,7 +123,7 @@ fn a_directory_that_is_gone_matters_to_those_who_run_in_it() {
     )
     .finish();
     assert_eq!(ended.stdout, "/\n1\n", "{ended:?}");
-    assert!(ended.stderr.contains("the working directory is gone"), "{ended:?}");
+    assert!(ended.stderr.contains("the working directory is gone; change to another"), "{ended:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use instanton::launch::{AppSpec, MOST_RANKS};
 pub struct AppArgs {
     /// Number of ranks of this application; by default 1, or with hosts as many as they have slots
     #[arg(short = 'n', long = "np", visible_short_alias = 'c', visible_aliases = ["n", "ntasks"], value_name = "N",
-        value_parser = ranks)]
+        value_parser = ranks, allow_negative_numbers = true)]
     pub ranks: Option<u32>,
     /// Set VAR for the ranks. Without =VALUE it has the value that it has here; VAR* means all variables that begin so
     #[arg(short = 'x', long = "set-env", value_name = "VAR[=VALUE]")]

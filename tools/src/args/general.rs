@@ -11,7 +11,7 @@ use crate::metrics::Destination;
 #[command(next_help_heading = "Run")]
 pub struct GeneralArgs {
     /// End the job after this many seconds; the exit status is 124
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
     /// Show the stacks of all ranks with every report on a job that hangs: at --timeout, one second after an interrupt,
     /// and on SIGQUIT

@@ -209,10 +209,13 @@ impl Cli {
         let Words { first, others, notes } = Words::read(arguments).map_err(refused)?;
         let mut cli = Self::try_parse_from(&first)?;
         let mut apps = Vec::new();
-        for (place, words) in &others {
+        for (index, (place, words)) in others.iter().enumerate() {
             let read = Further::try_parse_from([OsString::from(":")].iter().chain(words));
             let placed = |error: clap::Error| match place {
                 Some(place) => refused(format!("{place}: {}", without_usage(&error))),
+                None if error.kind() == ErrorKind::MissingRequiredArgument => {
+                    refused(format!("application {} names no program: it begins behind a colon", index + 2))
+                }
                 None => error,
             };
             apps.push(read.map_err(placed)?.app);
@@ -305,7 +308,12 @@ pub fn ranks(apps: &[AppSpec]) -> Result<u32, String> {
 
 /// A complaint of clap in one line, and where to read more: in the help of this command.
 pub fn one_line(error: &clap::Error, command: &str) -> String {
-    format!("{}; see `{command} --help`", without_usage(error))
+    let text = without_usage(error);
+    // Other launchers have their options, or the program, at once.
+    let is_theirs = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand)
+        && command == Cli::command().get_name();
+    let hint = if is_theirs && !text.contains("; tip: ") { "; `instanton run` starts programs" } else { "" };
+    format!("{text}{hint}; see `{command} --help`")
 }
 
 /// The command that a command line names, with its subcommands, as one types it for its help.
@@ -329,6 +337,8 @@ fn without_usage(error: &clap::Error) -> String {
     let is_worth = |line: &&str| !line.is_empty() && !line.starts_with("tip: to pass ");
     let lines = text.lines().map(str::trim).filter(is_worth);
     let line = lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
+    // Of the standard library, about numbers.
+    let line = line.replace("invalid digit found in string", "not a whole number");
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
@@ -541,9 +551,20 @@ mod tests {
             ("--bind-to croe a", "core"),
             ("--output tagg a", "tag"),
             ("-s a", "./prog"),
+            ("-n -1 a", "1 to 65536"),
+            ("--timeout -5 a", "more than nothing"),
+            ("--max-restarts x a", "not a whole number"),
+            ("--map-by ppr:2 a", "ppr:2:package"),
+            ("--output raw a", ":raw"),
+            ("--runtime-options restarts=2 a", "max-restarts"),
+            ("a : -n 2", "application 2"),
         ] {
             let said = one_line(&run(&format!("instanton run {line}")).unwrap_err(), "instanton run");
             assert!(said.contains(word), "{said}");
+        }
+        for line in ["instanton -n 2 ./a", "instanton ./a"] {
+            let said = one_line(&run(line).unwrap_err(), "instanton");
+            assert!(said.contains("`instanton run` starts programs"), "{said}");
         }
     }
 

@@ -128,6 +128,9 @@ fn read_directive(directive: &str, here: &Path, options: &mut StreamOptions) -> 
     let directive = match word {
         // Qualifiers alone.
         "" if directive.starts_with(':') => return Ok(None),
+        word if QUALIFIERS.contains(&word) => {
+            return Err(format!("{word} stands behind a colon, as in --output :{word}"));
+        }
         _ => choose("directive", word, &DIRECTIVES)?,
     };
     match directive {

@@ -64,6 +64,14 @@ pub fn mapped(pid: i32) -> io::Result<Vec<Mapped>> {
     Ok(all)
 }
 
+/// Says why a process cannot be looked at.
+pub fn unseen(pid: i32, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("there is no process {pid}"),
+        _ => format!("process {pid} ({}) cannot be looked at: {error}", command(pid)),
+    }
+}
+
 /// Reads a line: addresses, rights, offset, device, inode, and the path, which may have anything in it.
 fn mapping(line: &[u8]) -> Option<Mapped> {
     const GONE: &[u8] = b" (deleted)";

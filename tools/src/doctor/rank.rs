@@ -45,7 +45,7 @@ pub fn all(pid: i32) -> Vec<Finding> {
         Ok(read) => read,
         Err(error) => {
             let advice = "name a process that runs, as its own user or root";
-            let text = format!("{shown} cannot be looked at: {error}");
+            let text = process::unseen(pid, &error);
             return vec![Finding::problem(PROCESS, "process.unseen", text, advice)];
         }
     };

@@ -102,7 +102,7 @@ pub fn jobs(target: Option<&str>) -> Result<Vec<Found>, String> {
 /// A rank has no descriptors: it closes them once it has mapped. Who holds the same memory is its server.
 fn by_rank(pid: i32) -> Result<Vec<Found>, String> {
     let shown = format!("process {pid} ({})", process::command(pid));
-    let mapped = process::mapped(pid).map_err(|error| format!("{shown} cannot be looked at: {error}"))?;
+    let mapped = process::mapped(pid).map_err(|error| process::unseen(pid, &error))?;
     let inodes: BTreeSet<u64> = mapped
         .iter()
         .filter(|mapped| named(mapped.path.as_os_str().as_bytes()).is_some())

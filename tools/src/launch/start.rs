@@ -237,7 +237,7 @@ pub(super) fn make_room(ranks: u32, nodes: usize, jobs: usize) -> Result<()> {
         return Ok(());
     }
     if hard < needed {
-        bail!("{ranks} ranks need {needed} descriptors and no more than {hard} are allowed");
+        bail!("{ranks} ranks need {needed} descriptors and no more than {hard} are allowed (ulimit -Hn)");
     }
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
 }

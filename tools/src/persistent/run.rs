@@ -64,7 +64,8 @@ fn request(mut words: Vec<OsString>, options: &Run) -> Result<JobRequest, String
     if let Some(library) = options.start.library.to_possible_value() {
         words.splice(0..0, ["--library".into(), library.get_name().into()]);
     }
-    let here = std::env::current_dir().map_err(|error| format!("the working directory is gone: {error}"));
+    let here = std::env::current_dir()
+        .map_err(|error| format!("the working directory is gone; change to another, or say --wdir: {error}"));
     let environment: Environment = std::env::vars_os().collect();
     // None are those that are given no number.
     let mut apps = options.apps(0)?;

@@ -146,6 +146,9 @@ impl Policy {
         if lower == "ppr" {
             let (number, object) = rest.split_once(':').unwrap_or((rest, ""));
             let (object, qualifiers) = object.split_once(BETWEEN).unwrap_or((object, ""));
+            if object.is_empty() {
+                return Err("ppr has a number and an object, as in ppr:2:package".to_owned());
+            }
             rest = qualifiers;
             let object = choose("object", object, &OBJECTS_OF_PPR)?;
             self.mapping = Mapping::PerObject(count(number)?, kind(object).expect("one of a kind"));

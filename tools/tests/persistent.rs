@@ -394,6 +394,9 @@ fn jobs_are_shown_and_ended_by_number() {
     let door = session.join("door.mine");
     assert_eq!((mode(&session), mode(&door)), (0o700, 0o600));
     assert!(fs::metadata(door).unwrap().file_type().is_socket());
+    let empty = up.says(&["ps", "--in", "mine"]);
+    let line = format!("instanton: mine (process {}) has no job\n", up.0.pid());
+    assert_eq!((empty.code, empty.stdout.lines().count(), empty.stderr), (Some(0), 1, line));
     let inside = |words: &[&str]| up.says(&[&["run", "--in", "mine"], words].concat());
     assert_eq!(inside(&["true"]).code, Some(0));
     let mut command = up.command(&["run", "--in", "mine", "-n", "2", "sleep", "1000"]);

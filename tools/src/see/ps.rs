@@ -124,6 +124,10 @@ fn show_jobs(options: &Ps, servers: Vec<Server>) -> Result<u8> {
     told.iter().for_each(|server| complain(&server.server, server.error.as_deref()));
     if code == 0 {
         out::write(&if options.ranks { ranks_table(&told) } else { jobs_table(&told) })?;
+        // It has no row, and is there.
+        let is_idle = |server: &&ServerJobs| server.error.is_none() && server.jobs.is_empty();
+        let idle = told.iter().filter(is_idle).filter(|server| server.server.up.is_some());
+        idle.for_each(|server| say(&format!("{} has no job", server.server.words())));
     }
     Ok(code)
 }

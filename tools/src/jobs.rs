@@ -40,6 +40,8 @@ struct Process {
     is_awaited: bool,
     /// It was left stopped for a debugger, and nobody has let it go.
     is_held: bool,
+    /// It has said that it waits for a debugger's word, which has not come.
+    awaits_word: bool,
     /// It has called Init at least once since it was started.
     has_come: bool,
     /// Ends in a row without Init.

@@ -150,6 +150,13 @@ fn ranks_of_the_run_wait_at_their_first_instruction_for_gdb() {
 }
 
 #[test]
+fn a_run_whose_time_is_over_says_who_waits_for_a_debugger() {
+    let ended = run(["--timeout", "0.5", "--stop-on-exec", "-n", "2", "true"]);
+    assert_eq!(ended.code, Some(124), "{ended:?}");
+    assert!(ended.stderr.contains("\ninstanton: ranks 0-1 wait for a debugger, as was asked for\n"), "{ended:?}");
+}
+
+#[test]
 fn a_launcher_that_is_to_pause_waits_for_a_tool_and_for_no_signal() {
     let script =
         r#"PMIX_LAUNCHER_PAUSE_FOR_TOOL=1 exec "$0" run --report-uri - sh -c 'echo ran$PMIX_LAUNCHER_PAUSE_FOR_TOOL'"#;

@@ -1,8 +1,8 @@
-//! Debuggers' share of jobs: ranks that were left stopped at their first instruction, and daemons.
-use instanton::data::{Nspace, Proc, Rank, Status};
+//! Debuggers' share of jobs: ranks that were left stopped at their first instruction or wait for a word, and daemons.
+use instanton::data::{Nspace, Proc, Rank, RankSet, Status};
 use nix::unistd::Pid;
 
-use super::{Jobs, LiveJob};
+use super::{Jobs, LiveJob, Process};
 use crate::debugger::stops::Stops;
 
 impl Jobs {
@@ -13,6 +13,20 @@ impl Jobs {
         held.map(|(_, rank)| rank).collect()
     }
 
+    /// A rank has said that it waits for a debugger's word.
+    pub fn awaits_word(&mut self, proc: &Proc) {
+        if let Some(process) = self.number(&proc.nspace).and_then(|number| self.process_mut(number, proc.rank.0)) {
+            process.awaits_word = true;
+        }
+    }
+
+    /// The ranks of a job that wait for a debugger, in whatever way.
+    pub fn awaiting_debugger(&self, number: u32) -> RankSet {
+        let Some(live) = self.live.get(&number) else { return RankSet::default() };
+        let awaits = |process: &Process| (process.is_held || process.awaits_word) && process.end.is_none();
+        live.ranks.iter().zip(0..).filter(|(process, _)| awaits(process)).map(|(_, rank)| rank).collect()
+    }
+
     /// Those of all jobs that some name chooses, all without one, go on from here. Returns their processes.
     pub fn let_go(&mut self, named: Option<&[Proc]>) -> Vec<Pid> {
         let mut released = Vec::new();
@@ -20,6 +34,7 @@ impl Jobs {
             for (process, rank) in live.ranks.iter_mut().zip(0..) {
                 let proc = Proc::new(live.job.nspace.clone(), Rank(rank));
                 let is_named = named.is_none_or(|named| named.iter().any(|name| name.matches(&proc)));
+                process.awaits_word &= !is_named;
                 if is_named && process.end.is_none() && std::mem::take(&mut process.is_held) {
                     released.extend(process.pid);
                 }

@@ -28,6 +28,21 @@ fn all_of(jobs: &Jobs, job: u32) -> Proc {
 }
 
 #[test]
+fn ranks_that_wait_for_a_debugger_do_so_until_its_word() {
+    let mut jobs = jobs();
+    let awaiting = |jobs: &Jobs| jobs.awaiting_debugger(1).to_string();
+    let [zero, one] = [0, 1].map(|rank| jobs.first().proc(rank));
+    jobs.awaits_word(&zero);
+    jobs.awaits_word(&one);
+    jobs.awaits_word(&Proc::new(Nspace::new("other").unwrap(), Rank(0)));
+    assert_eq!(awaiting(&jobs), "0-1");
+    assert!(jobs.let_go(Some(&[one])).is_empty(), "it is not stopped");
+    assert_eq!(awaiting(&jobs), "0");
+    ended(&mut jobs, 10, End::Code(0)).unwrap();
+    assert_eq!(awaiting(&jobs), "");
+}
+
+#[test]
 fn processes_are_found_by_name() {
     let jobs = jobs();
     let pids = |procs: &[Proc]| jobs.named(procs).map(|found| found.into_iter().map(Pid::as_raw).collect::<Vec<_>>());

@@ -46,7 +46,8 @@ impl Running {
     }
 
     /// A rank waits for a debugger: whoever debugs its job hears of it, or it goes on if nobody does any more.
-    pub(super) fn stopped(&self, proc: &Proc, place: Option<Info>, pmix: &Pmix) {
+    pub(super) fn stopped(&mut self, proc: &Proc, place: Option<Info>, pmix: &Pmix) {
+        self.jobs.awaits_word(proc);
         let Some(live) = self.jobs.number(&proc.nspace).and_then(|number| self.jobs.get(number)) else { return };
         match live.job.stops.are_over {
             true => pmix.release(proc),

@@ -2,7 +2,7 @@
 //! SIGQUIT, a table says which rank waits in which call for whom since when.
 use std::time::Instant;
 
-use instanton::data::{Activity, Nspace, WaitReport};
+use instanton::data::{Activity, Nspace, RankSet, WaitReport};
 use nix::sys::signal::Signal;
 
 use super::hang::{AFTER_INTERRUPT, Hang};
@@ -52,6 +52,12 @@ impl Running {
         // A caller's terminal is not ours.
         let width = if caller.is_none() { crate::see::width() } else { None };
         waiting::table(&report, width, pid).lines().for_each(|line| self.show(root, line));
+        for live in &jobs {
+            let ranks = self.jobs.awaiting_debugger(live.job.number);
+            if let Some(line) = awaiting_debugger(&ranks, (jobs.len() > 1).then_some(live.job.number)) {
+                self.tell(root, &line);
+            }
+        }
         if !is_whole {
             self.tell(root, "not every PMIx server of the run has answered; the table lacks its ranks");
         }
@@ -69,6 +75,13 @@ impl Running {
             stacks::all(&processes).iter().for_each(|line| self.show(root, line));
         }
     }
+}
+
+/// A line about ranks that wait for a debugger, if some do.
+fn awaiting_debugger(ranks: &RankSet, job: Option<u32>) -> Option<String> {
+    let (word, verb) = if ranks.len() == 1 { ("rank", "waits") } else { ("ranks", "wait") };
+    let of = job.map(|job| format!(" of job {job}")).unwrap_or_default();
+    (!ranks.is_empty()).then(|| format!("{word} {ranks}{of} {verb} for a debugger, as was asked for"))
 }
 
 /// The number of ranks that wait, and what they wait for in one clause.

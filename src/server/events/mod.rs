@@ -26,6 +26,7 @@ use crate::message::door::{Outgoing, PeerId};
 use crate::trace;
 
 mod host_codes;
+mod stops;
 mod watchers;
 
 use host_codes::HostCodes;

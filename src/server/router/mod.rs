@@ -186,7 +186,10 @@ impl Router {
                 self.inputs.answered(&mut self.cx, caller, &source, result);
             }
             Ticket::Removed(number) => self.cleanups.removed(&mut self.cx, number),
-            Ticket::Admitted(peer, result) => self.admission.admitted(&mut self.cx, &mut self.jobs, peer, result),
+            Ticket::Admitted(peer, result) => {
+                self.admission.admitted(&mut self.cx, &mut self.jobs, peer, result);
+                self.events.rank_came(&self.cx, &self.jobs, peer);
+            }
             Ticket::ToolAdmitted { peer, own, named } => {
                 self.admission.tool_admitted(&mut self.cx, &mut self.jobs, peer, own, named);
             }

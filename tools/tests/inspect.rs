@@ -57,6 +57,10 @@ fn segments_and_values_of_a_job_that_runs() {
         let size = found["values"].as_array().unwrap().iter().find(|row| row["key"] == "pmix.job.size");
         assert_eq!(size.unwrap()["value"], "3");
     }
+    for asked in [["--key", "no.such.key"], ["--rank", "99"]] {
+        let none = inspect(&[&[&nspace[..]], &asked[..]].concat());
+        assert!(none.status.success() && text(&none).contains("no such value is there"), "{}", text(&none));
+    }
     let values = |arguments: &[&str]| -> Vec<(Value, Value, Value)> {
         let jobs = report(&[&[&nspace[..]], arguments].concat());
         let rows = jobs[0]["values"].as_array().unwrap().clone();

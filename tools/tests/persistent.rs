@@ -420,6 +420,16 @@ fn jobs_are_shown_and_ended_by_number() {
 }
 
 #[test]
+fn who_ends_a_run_as_what_is_up_is_told_how_runs_end() {
+    for words in ["kill 1", "down"] {
+        let ended = Job::in_shell(&format!("exec \"$0\" {words}")).finish();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stderr.starts_with("instanton: nothing is up;"), "{ended:?}");
+        assert!(ended.stderr.contains("; a run ends by a signal"), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_node_is_killed_by_its_number() {
     let mut job = Job::start(["--nodes", "3", "-n", "3", "sh", "-c", "echo $$; exec sleep 1000"], Stdio::null());
     let pids: Vec<Pid> = (0..3).map(|_| numbers(&job.line())[0]).collect();

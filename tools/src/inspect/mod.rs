@@ -15,6 +15,7 @@ use clap::Args;
 
 use crate::out;
 use crate::outcome::{FAILURE, SENSELESS};
+use crate::say::say;
 use segments::Job;
 use values::{Asked, Ranks, Row};
 
@@ -70,7 +71,13 @@ pub fn run(options: &Inspect) -> Result<u8> {
         .collect();
     match options.json {
         true => show::json(&jobs)?,
-        false => show::text(&jobs, asked.key.is_none())?,
+        false => {
+            show::text(&jobs, asked.key.is_none())?;
+            let is_asked = options.key.is_some() || options.rank.is_some();
+            if is_asked && jobs.iter().all(|(_, rows)| rows.is_empty()) {
+                say("no such value is there; a key may have its name of the Standard, or its text");
+            }
+        }
     }
     let is_damaged = |(job, rows): &(Job, Vec<Row>)| job.is_damaged() || rows.iter().any(Row::is_fault);
     Ok(if jobs.iter().any(is_damaged) { FAILURE } else { 0 })

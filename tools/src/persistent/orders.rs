@@ -16,7 +16,9 @@ fn enter(target: &Target, kind: Kind) -> Result<Option<(Place, UnixStream)>> {
     match place::enter(kind, target.wanted().as_deref()) {
         Ok(found) => Ok(Some(found)),
         Err(line) => {
-            say(&line);
+            // `instanton ps` shows the jobs of runs as well.
+            let is_lost = kind == Kind::Up && place::launchers(kind, None).is_empty();
+            say(&if is_lost { format!("{line}; a run ends by a signal, from ctrl-C or `kill`") } else { line });
             Ok(None)
         }
     }

@@ -75,17 +75,19 @@ impl Jobs {
         theirs.filter(|job| job.daemons.is_some()).map(|job| job.number).collect()
     }
 
-    /// The nodes of the ranks that a name is of.
+    /// The nodes of the ranks that a name is of, but for those of nodes that are not `up`.
     ///
     /// # Errors
-    /// `ERR_NOT_FOUND` where it is nobody's.
-    pub fn homes(&self, name: &Proc) -> Result<Vec<u32>, Status> {
+    /// `ERR_NOT_FOUND` where it is nobody's, or none is left.
+    pub fn homes(&self, name: &Proc, up: &[u32]) -> Result<Vec<u32>, Status> {
         let live = self.number(&name.nspace).and_then(|number| self.live.get(&number)).ok_or(Status::ERR_NOT_FOUND)?;
-        match name.rank.is_process() {
-            false => Ok(live.job.homes().to_vec()),
-            true if name.rank.0 < live.job.size() => Ok(vec![live.job.node_of(name.rank.0)]),
-            true => Err(Status::ERR_NOT_FOUND),
-        }
+        let mut homes = match name.rank.is_process() {
+            false => live.job.homes().to_vec(),
+            true if name.rank.0 < live.job.size() => vec![live.job.node_of(name.rank.0)],
+            true => Vec::new(),
+        };
+        homes.retain(|node| up.contains(node));
+        if homes.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(homes) }
     }
 
     /// Nobody of a job stops for a debugger any more, and who is started anew does not.

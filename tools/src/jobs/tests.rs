@@ -28,6 +28,17 @@ fn all_of(jobs: &Jobs, job: u32) -> Proc {
 }
 
 #[test]
+fn daemons_of_a_debugger_have_no_home_on_a_node_that_is_down() {
+    let jobs = jobs();
+    let homes = |name: &Proc, up: &[u32]| jobs.homes(name, up);
+    assert_eq!(homes(&all_of(&jobs, 1), &[0, 1]), Ok(vec![0, 0]));
+    assert_eq!(homes(&jobs.first().proc(1), &[0]), Ok(vec![0]));
+    for (name, up) in [(all_of(&jobs, 1), 1), (jobs.first().proc(1), 1), (jobs.first().proc(2), 0)] {
+        assert_eq!(homes(&name, &[up]), Err(Status::ERR_NOT_FOUND));
+    }
+}
+
+#[test]
 fn ranks_that_wait_for_a_debugger_do_so_until_its_word() {
     let mut jobs = jobs();
     let awaiting = |jobs: &Jobs| jobs.awaiting_debugger(1).to_string();

@@ -63,7 +63,8 @@ impl Running {
         }
         let limits = request.limits()?;
         let until = limits.start.map(|limit| Instant::now() + limit);
-        let homes = request.settle_daemons(|target| self.jobs.homes(target))?;
+        let up = pmix.nodes_up();
+        let homes = request.settle_daemons(|target| self.jobs.homes(target, &up))?;
         let first = self.jobs.first();
         let hosts = Hosts::new(&node_name().map_err(|_| Status::ERR_JOB_SYS_OP_FAILED)?, first.nodes.len() as u32);
         let specs = request.specs(&hosts, first.session.top())?;
@@ -78,7 +79,7 @@ impl Running {
             None => {
                 let policy = request.policy(&first.placement.policy)?;
                 let parts = request.parts(&hosts, first.slots)?;
-                let placement = placing::beside(&self.jobs, policy, &parts, &pmix.nodes_up())?;
+                let placement = placing::beside(&self.jobs, policy, &parts, &up)?;
                 job.place(placement, self.jobs.before_on_nodes());
             }
         }

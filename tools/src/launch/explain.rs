@@ -13,6 +13,9 @@ use nix::errno::Errno;
 use crate::elf;
 use crate::outcome::{FAILURE, NOT_EXECUTABLE, NOT_FOUND};
 
+/// Endings of files that are compiled.
+const SOURCES: [&str; 6] = ["c", "cc", "cpp", "f90", "go", "rs"];
+
 /// Explanation of a failure: the status to exit with, and a text.
 pub type Explanation = (u8, String);
 
@@ -31,7 +34,7 @@ pub fn program(app: &App, found: Option<&Path>, error: &io::Error) -> Explanatio
             let why = lacks(&file).unwrap_or_else(|| format!("{} is no program for this machine", file.display()));
             (NOT_EXECUTABLE, why)
         }
-        (Errno::ENOENT | Errno::ENOTDIR, Some(file)) => (NOT_FOUND, missing(&file, &app.wdir)),
+        (Errno::ENOENT | Errno::ENOTDIR, Some(file)) => (NOT_FOUND, missing(&file, app)),
         (Errno::ENOENT | Errno::ENOTDIR, None) => (NOT_FOUND, unknown(app)),
         (Errno::EACCES | Errno::EISDIR, Some(file)) => (NOT_EXECUTABLE, not_executable(&file)),
         (Errno::EACCES | Errno::EISDIR, None) => {
@@ -64,20 +67,28 @@ pub fn no_environment(node: &str, rank: u32, status: Status) -> String {
 }
 
 /// A path that leads to no file.
-fn missing(file: &Path, directory: &Path) -> String {
+fn missing(file: &Path, app: &App) -> String {
     if let Ok(target) = fs::read_link(file) {
         return format!("{} is a link to {}, which is not there", file.display(), target.display());
     }
     let above = file.ancestors().skip(1).find(|above| above.exists());
     let above = above.filter(|above| Some(*above) != file.parent());
     let where_it_ends = above.map(|above| format!("; there is nothing below {}", above.display()));
-    format!("there is no such file in {}{}", directory.display(), where_it_ends.unwrap_or_default())
+    let is_absolute = Path::new(&app.spec.program).is_absolute();
+    let place = if is_absolute { String::new() } else { format!(" in {}", app.wdir.display()) };
+    format!("there is no such file{place}{}", where_it_ends.unwrap_or_default())
 }
 
 /// A name that is in no directory of the search path, nor in the one to run in.
 fn unknown(app: &App) -> String {
     let searched = if app.spec.path.is_some() { "--path" } else { "PATH" };
-    format!("there is no such program in {searched}, nor in {}", app.wdir.display())
+    let name = app.spec.program.as_bytes();
+    let hint = match () {
+        () if name.contains(&b' ') => "; a program and its arguments are words of their own, without quotes around all",
+        () if name.contains(&b'=') => "; -x sets a variable",
+        () => "",
+    };
+    format!("there is no such program in {searched}, nor in {}{hint}", app.wdir.display())
 }
 
 /// A file without the right to execute it.
@@ -85,6 +96,9 @@ fn not_executable(file: &Path) -> String {
     match fs::metadata(file) {
         Ok(found) if found.is_dir() => format!("{} is a directory", file.display()),
         Ok(found) if !found.is_file() => format!("{} is no file that can be executed", file.display()),
+        Ok(_) if SOURCES.iter().any(|kind| file.extension() == Some(OsStr::new(kind))) => {
+            format!("{} is a source file; name the program that is made from it", file.display())
+        }
         Ok(_) => format!("permission denied: {} is not executable for you; chmod +x makes it so", file.display()),
         Err(error) => format!("{} cannot be looked at: {}", file.display(), error),
     }
@@ -168,6 +182,7 @@ mod tests {
             fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
         };
         make("plain", b"#!/bin/sh\n", 0o644);
+        make("hello.c", b"int main() {}\n", 0o644);
         make("script", b"#! /no/such -x\n", 0o755);
         make("windows", b"#!/bin/sh\r\n", 0o755);
         make("text", b"words\n", 0o755);
@@ -195,6 +210,7 @@ mod tests {
         for (program, code, words) in [
             ("plain", 126, "is not executable"),
             ("./plain", 126, "chmod +x"),
+            ("./hello.c", 126, "is a source file"),
             ("./script", 126, "/no/such, is not there"),
             ("./windows", 126, "carriage return"),
             ("./text", 126, "#!/bin/sh"),
@@ -203,12 +219,17 @@ mod tests {
             ("./link", 127, "is a link to gone"),
             ("./no/such/file", 127, "there is nothing below"),
             ("./none", 127, "there is no such file in"),
+            ("/no-such-anywhere", 127, "there is no such file"),
             ("none-such-anywhere", 127, "in PATH, nor in /"),
+            ("none such", 127, "words of their own"),
+            ("A=1", 127, "-x sets a variable"),
             ("./", 126, "is a directory"),
             ("./fifo", 126, "is no file that can be executed"),
         ] {
             let (status, text) = explained(program);
             assert!(status == code && text.contains(words), "{program}: {status} {text}");
+            let is_elsewhere = program.starts_with('/') && text.contains(" in ");
+            assert!(!is_elsewhere, "{program} is in no directory: {text}");
         }
         fs::remove_dir_all(folder).unwrap();
     }

@@ -55,7 +55,9 @@ pub fn of(run: &Run, node: &str, found: Option<&Place>) -> Result<Plan, String> 
     }
     let room = all.unwrap_or(processors.saturating_mul(nodes));
     if (run.hosts.nooversubscribe || request.refuses_more()) && ranks > room {
-        return Err(format!("nooversubscribe: {ranks} ranks are more than the {room} slots of {node}"));
+        return Err(format!(
+            "nooversubscribe: {ranks} ranks are more than the {room} slots of {node}; start fewer, or leave that out"
+        ));
     }
     // So many on each, before the next gets any.
     let seats = match most {

@@ -79,7 +79,7 @@ pub fn place(
                 if near[at].len() < per_rank {
                     let (kind, number) = object;
                     return Err(format!(
-                        "rank {rank}: {} {number} has {} of {}, and {per_rank} are asked for",
+                        "rank {rank}: {} {number} has {} {}, and {per_rank} are asked for; map by a larger object",
                         kind.name(),
                         near[at].len(),
                         bindable.kind.name()

@@ -74,6 +74,8 @@ mod watcher;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use instanton::internal::sys::signals::act_by_default;
+use nix::sys::signal::Signal;
 
 /// A process that is just being started has a copy of every descriptor for a moment. A test that starts one holds this
 /// alone, and those together that expect an end to be seen as soon as they close theirs.
@@ -82,6 +84,8 @@ static COPIES: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
 fn main() -> ExitCode {
     tracer::begin();
+    // Our caller may ignore the ends of children. Then none of ours would leave its end for us. No system refuses this.
+    let _ = act_by_default(Signal::SIGCHLD);
     let cli = match args::Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(told) if told.use_stderr() && told.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

@@ -115,6 +115,13 @@ fn an_interrupt_ends_a_job_in_the_background_of_a_script() {
     assert_eq!(ended.code, Some(130), "{ended:?}");
 }
 
+/// Some daemons ignore the ends of their children, and whatever they start does then.
+#[test]
+fn a_run_hears_of_its_ranks_ends_though_its_caller_ignores_those_of_its_own() {
+    let ended = Job::in_shell("trap '' CHLD; exec \"$0\" run -n 2 sh -c 'exit 3'").finish();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+}
+
 #[test]
 fn the_second_interrupt_kills() {
     let mut job = waiting(1, "trap 'echo no' INT");

@@ -420,6 +420,15 @@ fn jobs_are_shown_and_ended_by_number() {
 }
 
 #[test]
+fn a_variable_that_names_what_is_gone_is_named_itself() {
+    for words in ["run true", "ps", "down"] {
+        let ended = Job::in_shell(&format!("INSTANTON_IN=no-such exec \"$0\" {words}")).finish();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stderr.starts_with("instanton: INSTANTON_IN=no-such: no"), "{ended:?}");
+    }
+}
+
+#[test]
 fn who_ends_a_run_as_what_is_up_is_told_how_runs_end() {
     for words in ["kill 1", "down"] {
         let ended = Job::in_shell(&format!("exec \"$0\" {words}")).finish();

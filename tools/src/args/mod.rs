@@ -26,7 +26,7 @@ use instanton::launch::{AppSpec, MOST_RANKS};
 pub use general::GeneralArgs;
 pub use hosts::{HostArgs, Hosts};
 pub use output::OutputArgs;
-pub use persistent::{Down, Kill, Target, Up, UpOptions};
+pub use persistent::{Down, Kill, Target, Up, UpOptions, as_said};
 pub use placement::PlacementArgs;
 pub use start::StartArgs;
 

@@ -76,6 +76,12 @@ impl Target {
 /// Variable that names what is up, for runs that are to be in it.
 const VARIABLE: &str = "INSTANTON_IN";
 
+/// What is meant, as its user has said it: by an option, or by the variable.
+pub fn as_said(wanted: &str) -> String {
+    let is_of_variable = std::env::var(VARIABLE).is_ok_and(|value| value == wanted);
+    if is_of_variable { format!("{VARIABLE}={wanted}") } else { wanted.to_owned() }
+}
+
 /// Returns what a run is to be in: as its option says, or the environment; none if it is a run of its own.
 pub(super) fn wanted(option: Option<&String>) -> Option<String> {
     let variable = || std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());

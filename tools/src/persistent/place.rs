@@ -16,6 +16,7 @@ use instanton::internal::sys::socket::{self, Door};
 use nix::libc::{O_DIRECTORY, O_NOFOLLOW, O_PATH};
 use nix::unistd::{geteuid, getuid};
 
+use crate::args::as_said;
 use crate::session::Session;
 
 /// Beginning of the name of a door's file; the launcher's own name follows.
@@ -115,6 +116,7 @@ pub fn enter(kind: Kind, wanted: Option<&str>) -> Result<(Place, UnixStream), St
     match (found.len(), wanted) {
         (1, _) => Ok(found.remove(0)),
         (0, Some(wanted)) => {
+            let wanted = as_said(wanted);
             let others: Vec<String> = launchers(kind, None).iter().map(|(place, _)| place.words()).collect();
             Err(match others.is_empty() {
                 true => {

@@ -7,6 +7,7 @@ use instanton::data::{Info, InfoList, Query, Text, Value, keys};
 use instanton::tool::Tool;
 use serde::Serialize;
 
+use crate::args::as_said;
 use crate::persistent::place;
 
 /// Servers to look into.
@@ -136,7 +137,7 @@ impl From {
         };
         let meant: Vec<Server> = found.iter().filter(is_meant).cloned().collect();
         if meant.is_empty() {
-            let others: Vec<String> = found.iter().map(Server::words).collect();
+            let (named, others) = (as_said(&named), found.iter().map(Server::words).collect::<Vec<_>>());
             return Err(match others.is_empty() {
                 true => format!("{named}: no server of that name or process lets tools in, nor does any other"),
                 false => {

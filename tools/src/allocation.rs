@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use instanton::data::constants::alloc_directive::{ALLOC_EXTEND, ALLOC_NEW, ALLOC_RELEASE};
-use instanton::data::{Info, InfoList, Proc, Status, Value, keys};
+use instanton::data::{Info, InfoList, Nspace, Proc, Status, Value, keys};
 use instanton::server::{Completion, Infos};
 
 /// Attributes that are served when they are required.
@@ -51,6 +51,11 @@ impl Allocations {
     /// Allocations of a process end with it.
     pub fn process_ended(&mut self, proc: &Proc) {
         self.held.retain(|_, (owner, _)| owner != proc);
+    }
+
+    /// Allocations of a job end with it, whichever of its processes they are of.
+    pub fn job_ended(&mut self, nspace: &Nspace) {
+        self.held.retain(|_, (owner, _)| owner.nspace != *nspace);
     }
 
     /// Answers a request; `node` is this machine's name, and `free` the number of slots that no rank holds.
@@ -129,7 +134,7 @@ impl Allocations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use instanton::data::{Nspace, Rank};
+    use instanton::data::Rank;
 
     #[test]
     fn slots_are_given_as_long_as_there_are_free_ones_and_only_their_owner_gives_them_back() {
@@ -164,6 +169,11 @@ mod tests {
         ask(&mut all, &b, ALLOC_NEW, &[]).unwrap();
         assert_eq!(all.slots(), 1);
         all.process_ended(&b);
+        assert_eq!(all.slots(), 0);
+        ask(&mut all, &a, ALLOC_NEW, &[]).unwrap();
+        all.job_ended(&Nspace::new("jo").unwrap());
+        assert_eq!(all.slots(), 1);
+        all.job_ended(&a.nspace);
         assert_eq!(all.slots(), 0);
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use instanton::data::{Info, InfoList, Proc, Status, keys};
+use instanton::data::{Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use instanton::internal::sys::munge;
 use instanton::server::{Accepted, Answer, Completion, Credential, Infos};
 use nix::unistd::{getgid, getuid};
@@ -42,6 +42,14 @@ pub struct Credentials {
 struct Tokens {
     owners: BTreeMap<Vec<u8>, Proc>,
     of: BTreeMap<Proc, VecDeque<Vec<u8>>>,
+}
+
+impl Tokens {
+    fn forget(&mut self, proc: &Proc) {
+        for token in self.of.remove(proc).unwrap_or_default() {
+            self.owners.remove(&token);
+        }
+    }
 }
 
 impl Credentials {
@@ -151,10 +159,15 @@ impl Credentials {
 
     /// The tokens of a process end with it.
     pub fn process_ended(&self, proc: &Proc) {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).forget(proc);
+    }
+
+    /// The tokens of a job, or of an application of tools, end with it.
+    pub fn namespace_ended(&self, nspace: &Nspace) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        for token in tokens.of.remove(proc).unwrap_or_default() {
-            tokens.owners.remove(&token);
-        }
+        let of_it = tokens.of.range(Proc::new(nspace.clone(), Rank(0))..).map(|(proc, _)| proc);
+        let procs: Vec<Proc> = of_it.take_while(|proc| proc.nspace == *nspace).cloned().collect();
+        procs.iter().for_each(|proc| tokens.forget(proc));
     }
 }
 
@@ -183,7 +196,6 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use instanton::data::{Nspace, Rank};
 
     #[test]
     fn a_token_says_whose_it_is_until_its_process_ends() {
@@ -213,6 +225,11 @@ mod tests {
             credentials.make(&b, &[]).unwrap();
         }
         assert_eq!(whose(&of_b), Err(Status::ERR_INVALID_CRED), "it has given way to newer ones");
+        let of_a = credentials.make(&a, &[]).unwrap();
+        let other = credentials.make(&Proc::new(Nspace::new("jobs").unwrap(), Rank(0)), &[]).unwrap();
+        credentials.namespace_ended(&a.nspace);
+        assert_eq!((whose(&of_a).err(), whose(&other).err()), (Some(Status::ERR_INVALID_CRED), None));
+        assert_eq!(credentials.tokens.lock().unwrap().owners.len(), 1);
     }
 
     #[test]

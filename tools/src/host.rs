@@ -131,6 +131,12 @@ impl Launcher {
         Ok(Answer::Done)
     }
 
+    /// Refuses what would be kept for a process whose job is over, as one that a rank has left behind: nobody would give it
+    /// back.
+    fn refuse_gone(&self, proc: &Proc) -> Result<(), Status> {
+        self.names.check(std::slice::from_ref(proc)).map_err(|_| Status::ERR_UNREACH)
+    }
+
     /// Returns whether it is a rank; else it is a tool, whose coming and going changes nothing.
     fn is_rank(&self, proc: &Proc) -> bool {
         self.names.number(&proc.nspace).is_some()
@@ -218,6 +224,7 @@ impl Host for Launcher {
     }
 
     fn publish_owned(&self, proc: &Proc, info: Vec<Info>, _: Completion<()>) -> Accepted {
+        self.refuse_gone(proc)?;
         self.published.publish_owned(proc, info).map(|()| Answer::Done)
     }
 
@@ -339,6 +346,7 @@ impl Host for Launcher {
     }
 
     fn get_credential(&self, proc: &Proc, directives: &[Info], done: Completion<Credential>) -> Accepted {
+        self.refuse_gone(proc)?;
         self.credentials.get(proc, directives, done)
     }
 

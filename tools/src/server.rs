@@ -380,6 +380,11 @@ impl Pmix {
         self.credentials.process_ended(proc);
     }
 
+    /// Returns whether the job, or an application of tools, of a process is not over.
+    pub fn knows(&self, proc: &Proc) -> bool {
+        self.names.check(std::slice::from_ref(proc)).is_ok()
+    }
+
     /// A tool is gone, and its application with the last one of its namespace. Returns whether it was that.
     pub fn tool_gone(&self, tool: &Proc) -> bool {
         self.gone(tool);
@@ -534,7 +539,11 @@ impl Pmix {
             }
         }
         let directory = job.session.job(job.number);
+        let (published, credentials, nspace) = (self.published.clone(), self.credentials.clone(), job.nspace.clone());
         let _ = self.server.deregister_nspace(&job.nspace).then(move |_| {
+            // What came between the end of the job and its processes' being cut off.
+            published.namespace_ended(&nspace);
+            credentials.namespace_ended(&nspace);
             // Files that cannot be removed now go with the session.
             let _ = std::fs::remove_dir_all(directory);
             done();

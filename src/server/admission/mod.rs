@@ -123,6 +123,9 @@ impl Admission {
             if let Some(entry) = cx.peers.get_mut(&peer) {
                 entry.place = Some(place);
             }
+            if let Some(client) = jobs.client_mut(&proc) {
+                client.has_clones = true;
+            }
             return match write_files(cx, jobs, peer) {
                 Ok(()) => welcome(cx, jobs, peer),
                 Err((status, reason)) => self.refuse(cx, jobs, peer, status, reason),

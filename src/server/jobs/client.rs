@@ -35,6 +35,8 @@ pub struct Client {
     pub watch: Option<WatchId>,
     /// True if the host has started that process itself.
     pub is_child: bool,
+    /// True if processes that it has forked may have connections of their own.
+    pub has_clones: bool,
     /// Its reader page, made before it comes: its Init does not wait for that.
     pub page: Option<ReaderId>,
     /// That page's descriptor, until the process has come.
@@ -59,6 +61,7 @@ impl Client {
             has_come: false,
             watch: None,
             is_child: false,
+            has_clones: false,
             page: None,
             page_descriptor: None,
             ended: false,

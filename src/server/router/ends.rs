@@ -143,9 +143,23 @@ impl Router {
             // The host says that none will come.
             _ => self.mark_gone(proc),
         }
+        if !tell_host {
+            self.cut_clones(proc);
+        }
         self.inputs.process_ended(proc);
         self.cleanups.process_ended(&mut self.cx, &self.jobs, proc);
         self.tool_left(proc);
+    }
+
+    /// Cuts off processes that one which is over has forked: what they ask for nobody would give back.
+    fn cut_clones(&mut self, proc: &Proc) {
+        let Some(client) = self.jobs.client_mut(proc) else { return };
+        if !std::mem::take(&mut client.has_clones) {
+            return;
+        }
+        let of_it = self.cx.peers.iter().filter(|(_, entry)| entry.role == Role::Clone && entry.proc == *proc);
+        let clones: Vec<PeerId> = of_it.map(|(peer, _)| *peer).collect();
+        clones.into_iter().for_each(|clone| self.cut_off(clone));
     }
 
     /// A process will not answer any more and never said goodbye.

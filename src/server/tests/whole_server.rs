@@ -8,7 +8,7 @@ use crate::message::door::{Outgoing, PeerId, Ready};
 use crate::message::{GroupCall, Posted, Push, Reply, Request};
 use crate::server::Host;
 use crate::server::config::ServerConfig;
-use crate::server::ctx::peers::Caller;
+use crate::server::ctx::peers::{Caller, Peer, Role};
 use crate::server::ctx::testing;
 use crate::server::ctx::ticket::Ticket;
 use crate::server::fork_environment::{Common, ForkEnvironments};
@@ -424,6 +424,33 @@ fn the_death_of_a_process_ends_what_waits_for_it() {
     let goodbye = again.asks(Request::Finalize);
     server.turn();
     assert_eq!(replies(&again), [(goodbye, done(Status::SUCCESS))]);
+}
+
+/// Lets a process come in that a rank has forked.
+fn clone_of(server: &mut TestServer, rank: u32) -> ChannelPeer {
+    let clone = server.comes(rank);
+    let is_clone = |entry: &Peer| entry.role == Role::Clone && entry.proc.rank == Rank(rank);
+    assert!(server.reactor.router.cx.peers.values().any(is_clone));
+    clone
+}
+
+#[test]
+fn what_a_process_has_forked_is_cut_off_with_it_by_the_hosts_word() {
+    let mut server = TestServer::new();
+    let _ranks = server.both_come();
+    let [of_one, of_other] = [1, 0].map(|rank| clone_of(&mut server, rank));
+    let (one, nspace) = (server.proc(1), server.nspace.clone());
+    let is_cut = |clone: &ChannelPeer| clone.hears().iter().any(|told| matches!(told, Outgoing::End));
+    server.mailbox.post(move |router: &mut Router| router.client_died(&one)).unwrap();
+    server.reactor.run_commands();
+    server.turn();
+    assert_eq!([&of_one, &of_other].map(is_cut), [true, false]);
+    // Nobody of a job is left behind it.
+    let over = move |router: &mut Router| router.deregister_nspace(&nspace, Box::new(|_| {}));
+    server.mailbox.post(over).unwrap();
+    server.reactor.run_commands();
+    server.turn();
+    assert_eq!((is_cut(&of_other), server.reactor.router.cx.peers.len()), (true, 0));
 }
 
 #[test]

@@ -121,6 +121,7 @@ impl Running {
         self.limits.retain(|(_, limited)| *limited != number);
         if let Some(live) = self.jobs.forget(number) {
             self.leaving += 1;
+            self.allocations.job_ended(&live.job.nspace);
             let events = self.events.clone();
             // The launcher hears nothing any more once it ends.
             pmix.forget(&live.job, move || drop(events.send(Event::Forgotten)));

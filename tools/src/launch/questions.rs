@@ -43,6 +43,8 @@ impl Running {
             }
             Asked::Control(request) => self.control(request),
             Asked::Measure(request) => request.answer(&self.jobs),
+            // Nobody would give back what one holds whose job is over.
+            Asked::Allocation(request) if !pmix.knows(&by) => request.done.complete(Err(Status::ERR_UNREACH)),
             Asked::Allocation(request) => {
                 let free = u64::from(self.jobs.free_slots());
                 self.allocations.answer(request, &self.jobs.first().nodes[0], free);

@@ -408,8 +408,8 @@ impl Host for Launcher {
 
     /// Whoever comes after this process does them in the server's place, should it be killed. They are on record before
     /// the rank goes on.
-    fn cleanup_registered(&self, _: &Proc, directives: &[Info]) {
-        if let Err(error) = self.record.append(directives) {
+    fn cleanup_registered(&self, proc: &Proc, directives: &[Info]) {
+        if let Err(error) = self.record.append(&proc.nspace, directives) {
             let pid = std::process::id();
             self.is_unrecorded.call_once(|| {
                 say(&format!(

@@ -33,7 +33,7 @@ use crate::nodes::hub::{Hub, NodePlan, OWN};
 use crate::nodes::servers::Servers;
 use crate::nodes::wire::{Call, Given};
 use crate::outcome::End;
-use crate::record::Record;
+use crate::record::{Awaited, Record};
 use crate::see::missing;
 use crate::streams::Streams;
 use crate::ties::Tells;
@@ -92,6 +92,7 @@ pub struct Pmix {
     server: Arc<Server>,
     published: Arc<PublishedData>,
     credentials: Arc<Credentials>,
+    record: Arc<Record>,
     place: Option<Place>,
     refusal: Arc<Mutex<Option<String>>>,
     names: Arc<Names>,
@@ -133,7 +134,7 @@ impl Pmix {
             server: job.server.clone(),
             first: job.nspace.clone(),
             events,
-            record,
+            record: record.clone(),
             is_unrecorded: Once::new(),
             contexts: Mutex::new(0),
             streams: streams.clone(),
@@ -170,7 +171,7 @@ impl Pmix {
         }
         let place = topology.wait()?;
         host::register_supported(&server)?;
-        Ok(Self { server, published, credentials, place, hub, refusal, names, metrics })
+        Ok(Self { server, published, credentials, record, place, hub, refusal, names, metrics })
     }
 
     /// Returns the address at which tools reach the run: as one line, or as the lines of a file for tools on any library.
@@ -390,6 +391,8 @@ impl Pmix {
         self.gone(tool);
         let is_last = !self.names.has_tool(&tool.nspace);
         if is_last {
+            // Its clean-ups have begun, and are done before the server ends.
+            self.record.forget(&tool.nspace);
             self.published.namespace_ended(&tool.nspace);
         }
         is_last
@@ -531,16 +534,26 @@ impl Pmix {
     pub fn forget(&self, job: &Job, done: impl FnOnce() + Send + 'static) {
         self.delete_sets(&job.psets);
         self.names.remove(&job.nspace);
+        let awaited = Awaited::of(&self.record, &job.nspace, self.hub.as_ref().map_or(1, |_| job.nodes.len()));
         if let Some(hub) = &self.hub {
             hub.forget(&job.nspace);
             for node in 1..job.nodes.len() as u32 {
                 let directory = job.session.of_node(node).job(job.number);
-                hub.deregister(node as usize, &job.nspace, move || drop(std::fs::remove_dir_all(directory)));
+                let awaited = awaited.clone();
+                hub.deregister(node as usize, &job.nspace, move |are_done| {
+                    let _ = std::fs::remove_dir_all(directory);
+                    if are_done {
+                        awaited.done();
+                    }
+                });
             }
         }
         let directory = job.session.job(job.number);
         let (published, credentials, nspace) = (self.published.clone(), self.credentials.clone(), job.nspace.clone());
-        let _ = self.server.deregister_nspace(&job.nspace).then(move |_| {
+        let _ = self.server.deregister_nspace(&job.nspace).then(move |result| {
+            if result.is_ok() {
+                awaited.done();
+            }
             // What came between the end of the job and its processes' being cut off.
             published.namespace_ended(&nspace);
             credentials.namespace_ended(&nspace);

@@ -242,10 +242,10 @@ impl Hub {
         lock(&self.state).census.place(nspace, nodes);
     }
 
-    /// Has a node forget a job, and calls `done` when its clean-ups are done.
-    pub fn deregister(&self, node: usize, nspace: &Nspace, done: impl FnOnce() + Send + 'static) {
+    /// Has a node forget a job, and calls `done` when its clean-ups are done, or not all of them because it is lost.
+    pub fn deregister(&self, node: usize, nspace: &Nspace, done: impl FnOnce(bool) + Send + 'static) {
         if let Ok(link) = self.link(node) {
-            link.ask(Call::Deregister(nspace.clone()), move |_| done());
+            link.ask(Call::Deregister(nspace.clone()), move |result| done(result.is_ok()));
         }
     }
 

@@ -384,7 +384,7 @@ impl Host for Upwards {
 
     /// They are on record before the rank goes on: what the launcher is told is lost where this process is killed next.
     fn cleanup_registered(&self, proc: &Proc, directives: &[Info]) {
-        if self.record.as_ref().is_some_and(|record| record.append(directives).is_ok()) {
+        if self.record.as_ref().is_some_and(|record| record.append(&proc.nspace, directives).is_ok()) {
             return;
         }
         self.tell(Call::CleanUp { proc: proc.clone(), infos: directives.to_vec() });

@@ -30,6 +30,8 @@ pub enum Deadline {
     EarlyFence(u64),
     /// A look-up.
     Get(u64),
+    /// The pause before the host is asked anew for what somebody has posted.
+    FetchAgain(u64),
     /// Another server's look-up.
     DirectModex(u64),
     /// The answers of those whom a group's leader has invited.

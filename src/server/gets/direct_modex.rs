@@ -27,8 +27,9 @@ use crate::trace;
 /// Bytes of a process's records from which on a thread reads them; fewer in tests, so that simulated requests come to it.
 const LARGE: u64 = if cfg!(test) { 256 } else { 64 << 10 };
 
-/// Most requests about one process that are parked.
-const MOST_PARKED: usize = 256;
+/// Most requests about one process that are parked. Servers have a few at a time for each who asks
+/// ([`MOST_KEYS`](super::fetches::MOST_KEYS)).
+const MOST_PARKED: usize = 1024;
 
 /// A request that waits until the process has posted.
 struct Wait {

@@ -9,7 +9,7 @@
 //! When the process that is asked about dies, or ends after its goodbye, what waits for its keys ends with
 //! `ERR_NOT_FOUND`. When the process that asks is gone, its look-ups are forgotten. Where an event is about many, it
 //! goes through them in [slices](sweeps).
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::collective::exchange::{self, Said};
@@ -26,12 +26,14 @@ use crate::trace;
 
 pub mod blob;
 mod direct_modex;
+mod fetches;
 mod question;
 mod sweeps;
 #[cfg(test)]
 mod tests;
 
 use direct_modex::DirectModex;
+use fetches::Fetches;
 use question::{Asker, Found, Question};
 use sweeps::{Act, Sweeps};
 
@@ -68,8 +70,7 @@ pub struct Gets {
     by_proc: ByProc,
     by_peer: BTreeMap<PeerId, BTreeSet<u64>>,
     sweeps: Sweeps,
-    /// Processes that the host is asked about; the number of each request.
-    fetching: HashMap<(Proc, Until), u64>,
+    fetches: Fetches,
     /// Number of the last question or request.
     last: u64,
     pub direct_modex: DirectModex,
@@ -134,15 +135,18 @@ impl Gets {
         let deadline = limit.map(|limit| cx.set_deadline(limit, Deadline::Get(self.last)));
         let (proc, key, hints) = (question.proc.clone(), question.key.clone(), question.directives.rest.clone());
         let until = if question.is_at_once() { Until::Now } else { Until::Posted };
+        let by = question.asker.proc(cx);
         self.add(cx, self.last, Wait { question, deadline });
         if unnamed {
             let number = self.last;
             ask_host(cx, proc, key, &until, hints, move |result| Ticket::Unnamed(number, result));
         } else if remote {
-            self.fetch(cx, proc, key, until, hints);
+            self.fetch(cx, by.as_ref(), proc, (key, until, hints));
         } else if proc.rank == Rank::UNDEF {
             let others = jobs.elsewhere(&proc.nspace, MOST_ASKED);
-            others.into_iter().for_each(|other| self.fetch(cx, other, key.clone(), until.clone(), hints.clone()));
+            for other in others {
+                self.fetch(cx, by.as_ref(), other, (key.clone(), until.clone(), hints.clone()));
+            }
         }
     }
 
@@ -185,6 +189,7 @@ impl Gets {
             forget(by_key, key, number);
             if by_key.is_empty() {
                 self.by_proc.remove(proc);
+                self.fetches.nobody_waits(cx, proc);
             }
         }
         if let Asker::Peer(caller) = asker {
@@ -193,15 +198,23 @@ impl Gets {
         Some(question)
     }
 
-    /// Asks the host for all that another node's process has posted, unless it is asked already.
-    fn fetch(&mut self, cx: &mut Ctx, proc: Proc, key: Option<Key>, until: Until, hints: Vec<Info>) {
-        let which = (proc.clone(), until.clone());
-        if self.fetching.contains_key(&which) {
+    /// Asks the host for all that another node's process has posted, unless it is asked already, or for that later where
+    /// the asker has it wait for several keys of that process.
+    fn fetch(
+        &mut self,
+        cx: &mut Ctx,
+        by: Option<&Proc>,
+        proc: Proc,
+        (key, until, hints): (Option<Key>, Until, Vec<Info>),
+    ) {
+        if self.fetches.is_under_way(&proc, &until) {
             return;
         }
         self.last += 1;
         let number = self.last;
-        self.fetching.insert(which, number);
+        if !self.fetches.begin(number, by, &proc, &until) {
+            return self.fetches.ask_again(cx, &proc, number);
+        }
         ask_host(cx, proc.clone(), key, &until, hints, move |result| Ticket::DirectModex(proc, number, result));
     }
 
@@ -219,11 +232,9 @@ impl Gets {
     /// The host has brought all that another node's process has posted, which is taken in, or not. A key that is not there now is not
     /// among it.
     pub fn fetched(&mut self, cx: &mut Ctx, jobs: &mut Jobs, proc: &Proc, number: u64, result: Result<Said, Status>) {
-        let asked = self.fetching.iter().find(|((of, _), asked)| of == proc && **asked == number);
-        let Some((which, _)) = asked.map(|(which, number)| (which.clone(), *number)) else {
+        let Some(until) = self.fetches.end(number) else {
             return trace!("the host brings what {proc} has posted when nobody waits for it, or its job is over");
         };
-        self.fetching.remove(&which);
         let failed = match result {
             Ok(said) => said.check().err(),
             Err(Status::ERR_NOT_SUPPORTED) => Some(Status::ERR_NOT_FOUND),
@@ -232,9 +243,18 @@ impl Gets {
                 Some(status)
             }
         };
-        self.sweeps.of_proc(proc.clone(), self.last, Act::Fetched { failed, until: which.1 });
+        self.sweeps.of_proc(proc.clone(), self.last, Act::Fetched { failed, until });
         self.sweeps.of_proc(any_of(proc), self.last, Act::Look);
         self.sweep(cx, jobs);
+    }
+
+    /// A process is asked for again, for those who wait for more keys of it than the host does.
+    pub fn fetch_again(&mut self, cx: &mut Ctx, number: u64) {
+        let Some(proc) = self.fetches.is_due(number) else { return };
+        let waits = self.by_proc.get(&proc).into_iter().flat_map(BTreeMap::values).flatten();
+        let Some(Wait { question, .. }) = waits.filter_map(|number| self.waiting.get(number)).next() else { return };
+        let (key, hints) = (question.key.clone(), question.directives.rest.clone());
+        self.fetch(cx, None, proc, (key, Until::Posted, hints));
     }
 
     /// A process has posted something under these keys, or a commit of it has failed: looks again for whoever waits for
@@ -306,13 +326,13 @@ impl Gets {
         let Some(Question { proc, .. }) = self.take(cx, number) else { return };
         // The host may never answer what it was asked for peers that are gone: it is asked anew for the next one.
         if !self.by_proc.contains_key(&proc) {
-            self.fetching.retain(|(of, _), _| *of != proc);
+            self.fetches.forget(|of| *of == proc);
         }
     }
 
     /// A namespace is deregistered.
     pub fn job_over(&mut self, cx: &mut Ctx, jobs: &Jobs, nspace: &Nspace) {
-        self.fetching.retain(|(proc, _), _| proc.nspace != *nspace);
+        self.fetches.forget(|of| of.nspace == *nspace);
         self.sweeps.of_job(nspace.clone(), self.last, Act::End(Status::ERR_NOT_FOUND));
         self.sweep(cx, jobs);
         self.direct_modex.end_job(cx, &Err(Status::ERR_NOT_FOUND), nspace);
@@ -320,7 +340,7 @@ impl Gets {
 
     /// Returns the number of look-ups that are known in any way.
     pub fn open(&self) -> usize {
-        let indexed = self.by_proc.len() + self.by_peer.len() + self.fetching.len() + self.sweeps.len();
+        let indexed = self.by_proc.len() + self.by_peer.len() + self.fetches.len() + self.sweeps.len();
         self.waiting.len() + indexed + self.direct_modex.open()
     }
 

@@ -38,10 +38,18 @@ impl Asker {
         }
     }
 
+    /// Returns the process that asks, unless it is the server's program.
+    pub fn proc(&self, cx: &Ctx) -> Option<Proc> {
+        match self {
+            Asker::Peer(caller) => cx.peers.get(&caller.peer).map(|entry| entry.proc.clone()),
+            Asker::Program(_) => None,
+        }
+    }
+
     /// Returns the asker's name for the trace.
     pub fn name(&self, cx: &Ctx) -> String {
         match self {
-            Asker::Peer(caller) => cx.peers.get(&caller.peer).map(|entry| entry.proc.to_string()).unwrap_or_default(),
+            Asker::Peer(_) => self.proc(cx).map(|proc| proc.to_string()).unwrap_or_default(),
             Asker::Program(_) => "the server's program".to_owned(),
         }
     }

@@ -209,8 +209,9 @@ impl Gets {
             }
             Act::Fetched { failed: None, until: Until::Posted } if question.awaits_key().is_some() => {
                 let (proc, hints) = (question.proc.clone(), question.directives.rest.clone());
+                let by = question.asker.proc(cx);
                 if let Some((key, seconds)) = question.awaits_key() {
-                    self.fetch(cx, proc, Some(key.clone()), Until::Key(key, seconds), hints);
+                    self.fetch(cx, by.as_ref(), proc, (Some(key.clone()), Until::Key(key, seconds), hints));
                 }
                 None
             }

@@ -3,6 +3,7 @@ use std::cell::Cell;
 use std::sync::mpsc;
 
 use super::blob::Blob;
+use super::fetches::MOST_KEYS;
 use super::sweeps::SLICE;
 use super::*;
 use crate::data::Scope;
@@ -269,6 +270,50 @@ fn a_key_of_another_node_is_waited_for_as_long_as_the_asker_says() {
         assert!(asked.try_recv().is_err());
         assert_eq!(gets.open(), 0);
     }
+}
+
+#[test]
+fn the_host_waits_for_a_few_keys_for_each_who_asks_and_is_asked_again_for_more() {
+    let (sender, asked) = mpsc::channel();
+    let (mut test, mut jobs, mut gets) = bench(ChannelHost(sender));
+    let peers = [0, 1].map(|rank| test.connect(&proc("job", rank)));
+    let ask = |test: &mut TestCtx, gets: &mut Gets, jobs: &Jobs, peer, name: &str| {
+        let caller = test.request(peer);
+        let info = [Info::new(keys::TIMEOUT, 1000)];
+        gets.get(&mut test.cx, jobs, caller, proc("job", 3), Some(key(name)), &info);
+    };
+    let brought = |test: &mut TestCtx, jobs: &mut Jobs, gets: &mut Gets, done: Completion<Vec<u8>>, result| {
+        done.complete(result);
+        let Some(Ticket::DirectModex(of, number, result)) = test.ticket() else { panic!("an answer") };
+        gets.fetched(&mut test.cx, jobs, &of, number, result.map(|_| Said::default()));
+    };
+    let all_asked = || std::iter::from_fn(|| asked.try_recv().ok().map(|(_, done)| done)).collect::<Vec<_>>();
+    let many = MOST_KEYS + 3;
+    (0..many).for_each(|at| ask(&mut test, &mut gets, &jobs, peers[0], &format!("never{at}")));
+    let [posted] = <[_; 1]>::try_from(all_asked()).unwrap_or_else(|all| panic!("{} requests", all.len()));
+    brought(&mut test, &mut jobs, &mut gets, posted, Ok(Vec::new()));
+    let mut waiting = all_asked();
+    assert_eq!(waiting.len(), MOST_KEYS);
+    // Another one is not in the way of that.
+    ask(&mut test, &mut gets, &jobs, peers[1], "late");
+    brought(&mut test, &mut jobs, &mut gets, all_asked().pop().expect("what is posted"), Ok(Vec::new()));
+    let late = all_asked();
+    assert_eq!(late.len(), 1);
+    waiting.extend(late);
+    // The rest is asked for after pauses.
+    for pause in [50, 100] {
+        assert!(test.advance(Duration::from_millis(pause - 1)).is_empty());
+        let due = test.advance(Duration::from_millis(1));
+        let [Deadline::FetchAgain(number)] = due[..] else { panic!("{due:?}") };
+        gets.fetch_again(&mut test.cx, number);
+        let mut again = all_asked();
+        let result = if pause == 50 { Ok(Vec::new()) } else { Err(Status::ERR_NOT_FOUND) };
+        brought(&mut test, &mut jobs, &mut gets, again.pop().expect("what is posted"), result);
+        assert_eq!((again.len(), all_asked().len()), (0, 0));
+    }
+    assert_eq!(test.replies().len(), many + 1, "it posts nothing any more");
+    waiting.into_iter().for_each(|done| brought(&mut test, &mut jobs, &mut gets, done, Ok(Vec::new())));
+    assert_eq!((gets.open(), test.advance(Duration::from_secs(2000)).len()), (0, 0));
 }
 
 #[test]

@@ -429,6 +429,7 @@ impl Router {
             Deadline::Collective(id) => self.collectives.expired(&mut self.cx, &mut self.jobs, id),
             Deadline::EarlyFence(number) => self.fences.expired(&mut self.cx, number),
             Deadline::Get(id) => self.gets.expired(&mut self.cx, id),
+            Deadline::FetchAgain(number) => self.gets.fetch_again(&mut self.cx, number),
             Deadline::DirectModex(id) => self.gets.direct_modex.expired(&mut self.cx, id),
             Deadline::Invitation(number) => self.groups.invitation_expired(below!(self), number),
             Deadline::Join(number) => self.groups.join_expired(below!(self), number),

@@ -47,8 +47,12 @@ pub fn assembled(floor: &mut Floor<'_>, part: &Part, status: Status, infos: &[In
 }
 
 /// Adds a group to those there are. Members that have died meanwhile are reported at once.
-pub fn enroll(floor: &mut Floor<'_>, id: &Nspace, group: Group) {
+pub fn enroll(floor: &mut Floor<'_>, id: &Nspace, mut group: Group) {
     let (members, notify) = (group.members(), group.notify);
+    let account = group.first_here(floor.jobs).and_then(|proc| floor.cx.accounts.of_job(&proc.nspace));
+    if let Some(account) = account {
+        group.charge_to(account);
+    }
     for dead in floor.registry.enroll(floor.jobs, id.clone(), group) {
         if notify {
             let others = members.iter().filter(|member| **member != dead).cloned().collect();

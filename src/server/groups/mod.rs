@@ -72,8 +72,11 @@ pub use said::words_of;
 use sharing::Sharing;
 use vote::{Subject, Votes};
 
-/// Most groups that processes of one job are in.
-const MAX_GROUPS: usize = 65536;
+/// Most groups that processes of one job are in. One process is the first member of half of them at most, and those that
+/// are of few may make as many more.
+const MAX_GROUPS: usize = if cfg!(test) { 64 } else { 65536 };
+/// Groups that are few.
+const FEW_GROUPS: usize = if cfg!(test) { 8 } else { 256 };
 /// Most invitations that one process leads, and most groups that it has come to alone and waits for.
 const MAX_OPEN: usize = 1024;
 
@@ -127,7 +130,7 @@ impl Groups {
     /// Acts on what a client wants of a group.
     pub fn call(&mut self, below: Below<'_>, waiter: Waiter, proc: Proc, id: &Nspace, call: GroupCall) {
         let caller = waiter.caller;
-        if let Err(status) = self.may_call(below.jobs, &proc, id, &call) {
+        if let Err(status) = self.may_call(below.cx, below.jobs, &proc, id, &call) {
             trace!("{proc} asks for what cannot be of the group {id}: {status}");
             return below.cx.answer_status(caller, Err(status));
         }
@@ -177,7 +180,7 @@ impl Groups {
     }
 
     /// Checks that a call can be served at all.
-    fn may_call(&self, jobs: &Jobs, proc: &Proc, id: &Nspace, call: &GroupCall) -> Result<(), Status> {
+    fn may_call(&self, cx: &Ctx, jobs: &Jobs, proc: &Proc, id: &Nspace, call: &GroupCall) -> Result<(), Status> {
         if id.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
         }
@@ -186,21 +189,28 @@ impl Groups {
                 Err(Status::ERR_NOT_SUPPORTED)
             }
             GroupCall::Invite { info, .. } if info.iter().any(is_unserved) => Err(Status::ERR_NOT_SUPPORTED),
-            GroupCall::Construct { .. } => self.may_begin(jobs, proc, id),
+            GroupCall::Construct { .. } => self.may_begin(cx, jobs, proc, id),
             GroupCall::Invite { .. } if self.invitations.led_by(proc) >= MAX_OPEN => Err(Status::ERR_OUT_OF_RESOURCE),
-            GroupCall::Invite { .. } => self.may_begin(jobs, proc, id),
+            GroupCall::Invite { .. } => self.may_begin(cx, jobs, proc, id),
             _ => Ok(()),
         }
     }
 
     /// Checks that a process may make a group of that name.
-    fn may_begin(&self, jobs: &Jobs, proc: &Proc, id: &Nspace) -> Result<(), Status> {
+    fn may_begin(&self, cx: &Ctx, jobs: &Jobs, proc: &Proc, id: &Nspace) -> Result<(), Status> {
         let Groups { registry, invitations, .. } = self;
         match registry.get(id).is_some() || invitations.has(id) || jobs.get(id).is_some() {
             true => Err(Status::ERR_EXISTS),
-            false if registry.count_of(&proc.nspace) >= MAX_GROUPS => Err(Status::ERR_OUT_OF_RESOURCE),
+            false if self.has_many(cx, proc) => Err(Status::ERR_OUT_OF_RESOURCE),
             false => Ok(()),
         }
+    }
+
+    /// Returns whether a process and its job have as many groups as they may. What one has made leaves room for others.
+    fn has_many(&self, cx: &Ctx, proc: &Proc) -> bool {
+        let (own, all) = (self.registry.count_led_by(proc), self.registry.count_of(&proc.nspace));
+        let is_full = || cx.accounts.of_job(&proc.nspace).is_some_and(|account| account.room() == 0);
+        own >= MAX_GROUPS / 2 || all >= 2 * MAX_GROUPS || own >= FEW_GROUPS && (all >= MAX_GROUPS || is_full())
     }
 
     /// The requests of leaders and guests, each with those whom it waits for.

@@ -6,7 +6,9 @@
 //! namespace should be. A member that leaves keeps its place, so that the others keep their ranks.
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
+use crate::account::{Account, Charge, Kind};
 use crate::collect_small::collect_small;
 use crate::data::{DataArray, DataRange, DataType, Info, InfoList, Nspace, Proc, Rank, Status, Text, Value, keys};
 use crate::message::{Forward, GroupCall, MEANT, Request, array_of, id_of, replace_named};
@@ -15,6 +17,10 @@ use crate::server::psets::ProcessSets;
 
 /// Most processes that the queries of one call mean by the names of groups and sets.
 const MAX_MEANT: usize = 65536;
+
+/// Bytes that a group takes, and each of its members.
+const GROUP: usize = 1024;
+const MEMBER: usize = 128;
 
 /// A group that has been made.
 #[derive(Clone, Debug)]
@@ -33,6 +39,8 @@ pub struct Group {
     pub context: Option<u64>,
     /// True if members are told of the death of others.
     pub notify: bool,
+    /// Charge for it, to the job of its first member here.
+    charge: Option<Arc<Charge>>,
 }
 
 impl Group {
@@ -53,7 +61,19 @@ impl Group {
             bound: BTreeSet::new(),
             context,
             notify,
+            charge: None,
         }
+    }
+
+    /// Charges it to a job.
+    pub fn charge_to(&mut self, account: &Account) {
+        let bytes = GROUP + self.places.len() * MEMBER;
+        self.charge = Some(Arc::new(account.force(Kind::Collective, bytes)));
+    }
+
+    /// The first of its members that run here.
+    pub fn first_here(&self, jobs: &Jobs) -> Option<&Proc> {
+        self.places.iter().find(|proc| jobs.runs_here(proc))
     }
 
     /// Makes a group of invited members, some of whom have come to this server by requests of their own.
@@ -113,6 +133,8 @@ pub struct Registry {
     active: BTreeMap<Nspace, Group>,
     /// The groups that were made with processes of a namespace.
     of_job: BTreeMap<Nspace, BTreeSet<Nspace>>,
+    /// Number of the groups whose first member is this process.
+    of_first: BTreeMap<Proc, usize>,
     /// The last context id that was given here.
     last_context: u64,
 }
@@ -132,6 +154,11 @@ impl Registry {
     /// Counts the groups of a namespace.
     pub fn count_of(&self, nspace: &Nspace) -> usize {
         self.of_job.get(nspace).map_or(0, BTreeSet::len)
+    }
+
+    /// Counts the groups that a process is the first member of, as it is of those that it has made alone.
+    pub fn count_led_by(&self, proc: &Proc) -> usize {
+        self.of_first.get(proc).copied().unwrap_or_default()
     }
 
     /// The groups of a namespace, by name.
@@ -158,13 +185,25 @@ impl Registry {
         for nspace in group.jobs() {
             self.of_job.entry(nspace).or_default().insert(id.clone());
         }
+        if let Some(first) = group.places.first() {
+            *self.of_first.entry(first.clone()).or_default() += 1;
+        }
         self.active.insert(id, group);
         dead
     }
 
     /// Forgets a group.
     pub fn disband(&mut self, id: &Nspace) {
-        for nspace in self.active.remove(id).map(|group| group.jobs()).unwrap_or_default() {
+        let Some(group) = self.active.remove(id) else { return };
+        if let Some((first, count)) =
+            group.places.first().and_then(|first| Some((first, self.of_first.get_mut(first)?)))
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.of_first.remove(first);
+            }
+        }
+        for nspace in group.jobs() {
             if let Some(groups) = self.of_job.get_mut(&nspace) {
                 groups.remove(id);
                 if groups.is_empty() {

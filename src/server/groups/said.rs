@@ -46,7 +46,7 @@ impl Groups {
             return below.cx.answer_status(caller, Err(Status::ERR_NOT_FOUND));
         };
         let invitation = GroupCall::Invite { procs: Vec::new(), info: Vec::new() };
-        let may_invite = self.may_call(below.jobs, proc, &group, &invitation);
+        let may_invite = self.may_call(below.cx, below.jobs, proc, &group, &invitation);
         let Groups { registry, votes, invitations, .. } = self;
         let Below { cx, jobs, collectives } = below;
         let floor = &mut Floor { cx, jobs, collectives, registry, votes };

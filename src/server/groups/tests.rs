@@ -416,6 +416,37 @@ fn a_process_waits_alone_for_so_many_groups() {
 }
 
 #[test]
+fn a_process_that_makes_all_groups_it_may_leaves_others_room() {
+    let mut server = Server::new(&[]);
+    let account = server.test.cx.accounts.of(&proc("job", 0), None);
+    let name = |number: usize| Nspace::new(format!("g{number}")).unwrap();
+    let may = |server: &Server, rank: u32| {
+        server.groups.may_begin(&server.test.cx, &server.jobs, &proc("job", rank), &name(usize::MAX))
+    };
+    let mut made = 0;
+    let mut make = |server: &mut Server, rank: u32, most: usize| {
+        let before = made;
+        while made - before < most && may(server, rank).is_ok() {
+            let Server { test, jobs, collectives, groups, .. } = server;
+            let (registry, votes) = (&mut groups.registry, &mut groups.votes);
+            let floor = &mut Floor { cx: &mut test.cx, jobs, collectives, registry, votes };
+            make::enroll(floor, &name(made), registry::Group::new(vec![proc("job", rank)], None, false));
+            made += 1;
+        }
+        made - before
+    };
+    let others = make(&mut server, 3, FEW_GROUPS);
+    assert_eq!(make(&mut server, 0, usize::MAX), MAX_GROUPS / 2);
+    assert_eq!(make(&mut server, 1, usize::MAX), MAX_GROUPS / 2 - others);
+    assert_eq!(make(&mut server, 2, usize::MAX), FEW_GROUPS, "there is room for those that are of few");
+    assert!([0, 1, 2].iter().all(|rank| may(&server, *rank) == Err(Status::ERR_OUT_OF_RESOURCE)));
+    let job = server.test.cx.accounts.of_job(&proc("job", 0).nspace).unwrap().clone();
+    assert!(job.used() > 0);
+    (0..made).for_each(|number| server.groups.registry.disband(&name(number)));
+    assert_eq!((job.used(), account.used(), may(&server, 0)), (0, 0, Ok(())));
+}
+
+#[test]
 fn many_groups_hear_of_the_death_of_a_member_in_slices() {
     let mut server = Server::new(&[Status::GROUP_MEMBER_FAILED]);
     let many = 1000;

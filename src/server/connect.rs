@@ -22,8 +22,11 @@ use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status};
 use crate::trace;
 
-/// Most connections of one namespace at a time: each is kept until it ends.
+/// Most connections of one namespace at a time: each is kept until it ends. Processes that are in few may have as many
+/// more, so that one that is in all of them is in nobody's way.
 const MOST_CONNECTIONS: usize = 1024;
+/// Connections that are few.
+const FEW: usize = 16;
 
 /// The ties between namespaces.
 #[derive(Debug, Default)]
@@ -110,9 +113,13 @@ impl Connections {
             trace!("{proc} disconnects from processes that it is not connected with");
             return cx.answer_status(caller, Err(Status::ERR_INVALID_OPERATION));
         }
-        let is_full = |nspace: &Nspace| self.connected_with(nspace).len() >= MOST_CONNECTIONS;
+        let is_full = |nspace: &Nspace| {
+            let all = self.connected_with(nspace);
+            let mut own = all.iter().filter(|connected| connected.contains(proc));
+            all.len() >= 2 * MOST_CONNECTIONS || all.len() >= MOST_CONNECTIONS && own.nth(FEW - 1).is_some()
+        };
         if !disconnects && signature.namespaces().any(is_full) && !self.are_connected(&signature) {
-            trace!("{proc} would have more than {MOST_CONNECTIONS} connections");
+            trace!("{proc} would have a job of more than {MOST_CONNECTIONS} connections");
             return cx.answer_status(caller, Err(Status::ERR_OUT_OF_RESOURCE));
         }
         let until = info.time_limit().flatten().map(|limit| cx.now() + limit);
@@ -211,7 +218,7 @@ mod tests {
         let (mut test, mut jobs) = (testing::ctx(NoHost), Jobs::default());
         let (mut connections, mut collectives) = (Connections::default(), Collectives::default());
         let own = proc("own", 0);
-        jobs.add(&own.nspace, 1, &[Rank(0)]);
+        jobs.add(&own.nspace, 2, &[Rank(0), Rank(1)]);
         let with = |rank: usize| [own.clone(), proc("other", rank as u32)];
         for at in 0..MOST_CONNECTIONS {
             let signature = Signature::of(&jobs, &own, Operation::Connect, &with(at)).unwrap();
@@ -228,6 +235,13 @@ mod tests {
         };
         assert_eq!(connect(MOST_CONNECTIONS), [Reply::Done(Status::ERR_OUT_OF_RESOURCE)]);
         assert_eq!(connect(0), []);
+        // It is in nobody's way.
+        let few = proc("own", 1);
+        let peer = test.connect(&few);
+        let (caller, procs) = (test.request(peer), [few.clone(), proc("other", 0)]);
+        let named = (&procs[..], &[][..]);
+        connections.arrive(&mut test.cx, &mut jobs, &mut collectives, caller, &few, Operation::Connect, named);
+        assert_eq!(test.replies(), []);
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl Handlers {
 impl Registry {
     /// Keeps an event that no handler has wanted.
     fn keep(&mut self, event: &Event) {
-        self.unwanted.keep(event.clone(), &event.info, Instant::now());
+        self.unwanted.keep(event.clone(), &event.source, &event.info, Instant::now());
     }
 
     /// Returns those of these codes that no handler has.

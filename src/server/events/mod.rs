@@ -166,7 +166,12 @@ impl Events {
             };
             // One that its raiser has no room for is not kept, and was told to those who are here.
             if let Ok(_charge) = charge {
-                self.kept.keep(Kept { event: event.clone(), audience, told, _charge }, &event.info, cx.now());
+                self.kept.keep(
+                    Kept { event: event.clone(), audience, told, _charge },
+                    &event.source,
+                    &event.info,
+                    cx.now(),
+                );
             }
         }
         match stays_here {

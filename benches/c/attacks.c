@@ -295,6 +295,8 @@ int main(int argc, char **argv)
     }
     if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS)
         return 1;
+    if (strcmp(argv[1], "leaver") == 0)
+        return leaves_behind();
     for (int rank = 0; rank < 2; rank++)
         PMIX_LOAD_PROCID(&pair[rank], me.nspace, (pmix_rank_t)rank);
     with_victim[0] = pair[0];

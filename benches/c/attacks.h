@@ -57,6 +57,8 @@ bool multiplied_request(const char *kind, pmix_status_t *status);
 bool raw_request(const char *kind);
 bool pmi_request(const char *kind);
 bool silent_request(const char *kind);
+/* Leaves a process behind that goes on when this one and its job are over. */
+int leaves_behind(void);
 /* Floods as a tool, until the victims are done. */
 int tool_floods(const char *word);
 

@@ -319,6 +319,16 @@ bool odd_request(const char *kind, pmix_status_t *status)
         info[0] = of_truth(PMIX_GET_REFRESH_CACHE);
         return *status = PMIx_Get_nb(&other, next % 2 ? "k1" : NULL, info, 1, got, NULL), true;
     }
+    /* Keys that never come, of a process of another node that has posted others. */
+    if (IS("awaited-keys")) {
+        if (next == 1)
+            put(1, 60 << 10);
+        pmix_proc_t other = {.rank = me.rank == 2 ? 3 : 2};
+        PMIX_LOAD_NSPACE(other.nspace, me.nspace);
+        info[0] = of_number(PMIX_TIMEOUT, 1000);
+        snprintf(name, sizeof name, "never%u.%u", me.rank, next);
+        return *status = PMIx_Get_nb(&other, name, info, 1, got, NULL), true;
+    }
     if (IS("monitor-churn")) {
         pmix_info_t monitor = of_truth(PMIX_MONITOR_HEARTBEAT), cancel = of_text(PMIX_MONITOR_CANCEL, name);
         info[0] = of_number(PMIX_MONITOR_HEARTBEAT_TIME, 1);

@@ -164,6 +164,10 @@ impl System for RealSystem {
         process::is_high(latest)
     }
 
+    fn has_few_descriptors(&self, latest: &OwnedFd) -> bool {
+        process::is_among_last(latest)
+    }
+
     fn is_child(&self, pidfd: &OwnedFd) -> bool {
         process::is_child(pidfd)
     }

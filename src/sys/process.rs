@@ -167,6 +167,15 @@ pub fn is_high(descriptor: &impl AsFd) -> bool {
     getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| number >= soft / 2)
 }
 
+/// Descriptors that are few.
+const FEW_DESCRIPTORS: libc::rlim_t = 64;
+
+/// Returns whether a descriptor's number is so high that few are left of those that this process may have.
+pub fn is_among_last(descriptor: &impl AsFd) -> bool {
+    let number = descriptor.as_fd().as_raw_fd() as libc::rlim_t;
+    getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| number.saturating_add(FEW_DESCRIPTORS) >= soft)
+}
+
 /// Gives this process, where it has one thread, a name: to the kernel, and in the place of its program's name and
 /// arguments, as far as those have room for it. It is for people: a system that refuses it changes nothing else.
 pub fn call_this(name: &str) {

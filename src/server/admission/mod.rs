@@ -115,6 +115,9 @@ impl Admission {
         }
         if client.phase == Phase::Joined && !replaced_its_program {
             entry.role = Role::Clone;
+            if let Err((status, reason)) = leaves_descriptors(cx, peer) {
+                return self.refuse(cx, jobs, peer, status, reason);
+            }
             let account = account_of(cx, jobs, &proc);
             let Some(place) = account.charge(Kind::Connection, CONNECTION) else {
                 let reason = "its job makes this server hold too much".to_owned();
@@ -182,6 +185,16 @@ impl Admission {
         let late = if known { "the host's answer" } else { "the registration of its namespace" };
         let seconds = cx.config.host_answer_deadline.as_secs_f32();
         self.refuse(cx, jobs, peer, Status::ERR_TIMEOUT, format!("{late} did not come within {seconds} s"));
+    }
+}
+
+/// Refuses a peer that is no rank where few descriptors are left: ranks need them, and the host that starts some.
+fn leaves_descriptors(cx: &Ctx, peer: PeerId) -> Result<(), Refusal> {
+    let arrival = cx.peers.get(&peer).and_then(|entry| entry.arrival.as_ref());
+    let process = arrival.and_then(|arrival| arrival.process.as_ref());
+    match process.is_some_and(|process| cx.system.has_few_descriptors(process)) {
+        true => Err((Status::ERR_OUT_OF_RESOURCE, "the descriptors that are left are for ranks".to_owned())),
+        false => Ok(()),
     }
 }
 

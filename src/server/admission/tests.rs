@@ -197,6 +197,19 @@ fn a_tool_is_let_in_by_its_user_alone() {
 }
 
 #[test]
+fn the_last_descriptors_are_for_ranks() {
+    let (mut test, mut admission) = (testing::ctx(NoHost), Admission::default());
+    let (mut jobs, token) = job(&mut test, true);
+    test.has_few_descriptors();
+    for (connection, expected) in [(1, Status::SUCCESS), (2, Status::ERR_OUT_OF_RESOURCE)] {
+        let process = Some(std::fs::File::open("/dev/null").unwrap().into());
+        let arrival = Arrival { process, ..arrival(Some(token), Some(USER)) };
+        admission.arrive(&mut test.cx, &mut jobs, PeerId { connection, ..PEER }, arrival);
+        assert_eq!(status(&outcome(&mut test, &mut jobs, &mut admission)), Some(expected));
+    }
+}
+
+#[test]
 fn a_forked_child_is_let_in_as_long_as_its_job_has_room_and_a_rank_always() {
     let config = ServerConfig { job_memory: 4 * CONNECTION as u64, ..ServerConfig::default() };
     let (mut test, mut admission) = (testing::ctx_of(config, Arc::new(NoHost)), Admission::default());

@@ -11,7 +11,7 @@
 //!
 //! A host with several servers may tell each of the tools of the others. Such a tool is a process of another node, and
 //! its namespace is there as long as one of its tools is, here or elsewhere.
-use super::{Admission, Refusal, let_in, set_deadline};
+use super::{Admission, Refusal, leaves_descriptors, let_in, set_deadline};
 use crate::data::{DataArray, Info, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::{Arrival, PeerId, User};
 use crate::server::ctx::Ctx;
@@ -36,7 +36,8 @@ impl Admission {
         wanted: Option<&Proc>,
         server: Option<&Nspace>,
     ) {
-        let proc = match check_tool(cx, jobs, peer, wanted, server) {
+        let verdict = check_tool(cx, jobs, peer, wanted, server).and_then(|()| leaves_descriptors(cx, peer));
+        let proc = match verdict {
             Ok(()) => wanted.cloned().unwrap_or_else(|| self.name_for_tool(cx, jobs)),
             Err((status, reason)) => return self.refuse(cx, jobs, peer, status, reason),
         };

@@ -47,6 +47,9 @@ pub trait System: Send {
     /// in use.
     fn is_short_of_descriptors(&self, latest: &OwnedFd) -> bool;
 
+    /// Returns whether the number of the descriptor made last shows that few are left of those that this process may have.
+    fn has_few_descriptors(&self, latest: &OwnedFd) -> bool;
+
     /// Returns whether the process behind a pidfd is a child of this one.
     fn is_child(&self, pidfd: &OwnedFd) -> bool;
 

@@ -30,6 +30,7 @@ struct Outside {
     watched: BTreeMap<u64, Proc>,
     watches: u64,
     lacks_threads: bool,
+    has_few_descriptors: bool,
 }
 
 /// Handle of the outside of a context; clones share it.
@@ -74,6 +75,10 @@ impl System for Shared {
 
     fn is_short_of_descriptors(&self, _: &OwnedFd) -> bool {
         false
+    }
+
+    fn has_few_descriptors(&self, _: &OwnedFd) -> bool {
+        self.lock().has_few_descriptors
     }
 
     fn is_child(&self, _: &OwnedFd) -> bool {
@@ -121,6 +126,7 @@ pub fn ctx_of(config: ServerConfig, host: Arc<dyn Host>) -> TestCtx {
         watched: BTreeMap::new(),
         watches: 0,
         lacks_threads: false,
+        has_few_descriptors: false,
     })));
     let identity =
         Identity { proc: Proc::new(config.nspace.clone(), config.rank), nonce: 1, uid: 0, gid: 0, uri: "here".into() };
@@ -240,6 +246,11 @@ impl TestCtx {
     /// Lets the system have threads from now on, or none.
     pub fn lack_threads(&mut self, lacks: bool) {
         self.outside.lock().lacks_threads = lacks;
+    }
+
+    /// Lets the system have few descriptors left.
+    pub fn has_few_descriptors(&mut self) {
+        self.outside.lock().has_few_descriptors = true;
     }
 
     /// Calls the embedding program's callbacks.

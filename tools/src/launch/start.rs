@@ -1,5 +1,5 @@
 //! Starting the ranks of a job: their environment, their streams and their descriptors.
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -74,6 +74,7 @@ impl Starter {
         pmix: &Pmix,
     ) -> Result<(), (u32, anyhow::Error)> {
         make_room(jobs.size(), jobs.first().nodes.len(), jobs.all().count()).map_err(|error| (0, error))?;
+        make_room_beside_others(jobs.get(number).map_or(0, |live| live.job.size()));
         let ours = self.ours();
         jobs.found(number, programs);
         let Some(live) = jobs.get(number) else { return Ok(()) };
@@ -107,6 +108,7 @@ impl Starter {
         let found = programs(&live.job.apps);
         let found = found.map_err(|(app, _)| anyhow!("{} is gone", app.spec.program.to_string_lossy()))?;
         pmix.inform(&live.job).map_err(|status| anyhow!("the PMIx server refuses the job: {status}"))?;
+        make_room_beside_others(1);
         let ours = self.ours();
         let pid = self.birth(&live.job, app, rank, &found[app.number as usize], &ours, pmix)?;
         jobs.started(number, rank, pid);
@@ -218,6 +220,18 @@ impl Starter {
             feed.add(source.pulled(pulled).filed(file, wants.files.only || is_shown_there));
         }
         Ok(pid)
+    }
+}
+
+/// Makes sure that there are descriptors for so many ranks beside all that are in use: forked ranks and tools may have
+/// taken many. Where no more are allowed, a descriptor that lacks says so.
+fn make_room_beside_others(ranks: u32) {
+    let in_use = fs::read_dir("/proc/self/fd").map_or(0, |all| all.count() as u64);
+    let wanted = in_use + u64::from(ranks) * DESCRIPTORS_PER_RANK + DESCRIPTORS_PER_JOB + MORE_DESCRIPTORS;
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < wanted
+    {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard);
     }
 }
 

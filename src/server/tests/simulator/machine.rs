@@ -128,6 +128,10 @@ impl System for Machine {
         self.refuses()
     }
 
+    fn has_few_descriptors(&self, _: &OwnedFd) -> bool {
+        false
+    }
+
     fn is_child(&self, _: &OwnedFd) -> bool {
         self.starts_processes
     }

@@ -1,4 +1,5 @@
 //! Items that were published, by their keys.
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use crate::sys::later;
 
 /// Most bytes that a store keeps: of data, as [`Value::kept_size`] counts them, and of what it has to know of them.
 const MAX_BYTES: usize = 256 << 20;
+/// Most bytes of one job in a store that bounds jobs: those of others have as much.
+pub const MAX_OF_JOB: u64 = MAX_BYTES as u64 / 2;
 /// Most items of one key that are for processes their publishers name: each look-up of the key goes through them.
 const MAX_CUSTOM: usize = 256;
 
@@ -87,6 +90,10 @@ pub struct Items {
     by_publisher: BTreeMap<Proc, BTreeSet<Key>>,
     bytes: usize,
     pub accounts: Accounts,
+    /// Namespaces that are over and have left data, each with the number of its end and its bytes.
+    left: BTreeMap<Nspace, (u64, usize)>,
+    /// Number of namespaces that have left data so far.
+    ends: u64,
     /// Items that were looked at, to find or remove others.
     #[cfg(test)]
     pub steps: std::cell::Cell<usize>,
@@ -106,9 +113,6 @@ impl Items {
     /// or in that range already.
     pub fn add(&mut self, mut new: Vec<(Key, Item)>) -> Result<(), Status> {
         let bytes = new.iter().map(|(key, item)| item.bytes(key)).fold(0, usize::saturating_add);
-        if self.bytes.saturating_add(bytes) > MAX_BYTES {
-            return Err(Status::ERR_OUT_OF_RESOURCE);
-        }
         let mut keys = HashSet::new();
         for (key, item) in &new {
             let known = self.by_key.get(key).map_or(&[][..], Vec::as_slice);
@@ -124,6 +128,11 @@ impl Items {
             let account = self.accounts.of(&item.access.publisher, None);
             let held = account.charge(Kind::Published, item.bytes(key)).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
             item.held = Some(held);
+        }
+        // Whoever publishes is not over.
+        new.iter().for_each(|(_, item)| _ = self.left.remove(&item.access.publisher.nspace));
+        if !self.make_room(bytes) {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
         }
         self.bytes += bytes;
         for (key, item) in new {
@@ -186,6 +195,33 @@ impl Items {
         let of_job = self.by_publisher.range(first..).map(|(publisher, _)| publisher);
         let publishers: Vec<Proc> = of_job.take_while(|publisher| publisher.nspace == *nspace).cloned().collect();
         publishers.iter().for_each(|publisher| self.remove(publisher, None, &mut is_over));
+    }
+
+    /// A namespace is over, and may have left data for the session: others take its room where they need it.
+    pub fn namespace_ended(&mut self, nspace: &Nspace) {
+        let of_it = self.by_publisher.range(Proc::new(nspace.clone(), Rank(0))..);
+        let of_it = of_it.take_while(|(publisher, _)| publisher.nspace == *nspace);
+        let bytes_of = |publisher: &Proc, key: &Key| -> usize {
+            let items = self.by_key.get(key).into_iter().flatten();
+            items.filter(|item| item.access.publisher == *publisher).map(|item| item.bytes(key)).sum()
+        };
+        let bytes = of_it.flat_map(|(publisher, keys)| keys.iter().map(move |key| bytes_of(publisher, key))).sum();
+        if bytes > 0 {
+            self.ends += 1;
+            self.left.insert(nspace.clone(), (self.ends, bytes));
+        }
+    }
+
+    /// Makes room for so many bytes, by what namespaces have left that are over: those that have left most, the oldest
+    /// first. Returns whether there is room.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        while self.bytes.saturating_add(bytes) > MAX_BYTES {
+            let most = self.left.iter().max_by_key(|(_, (end, bytes))| (*bytes, Reverse(*end)));
+            let Some(nspace) = most.map(|(nspace, _)| nspace.clone()) else { return false };
+            self.left.remove(&nspace);
+            self.remove_of_job(&nspace, |_| true);
+        }
+        true
     }
 
     fn find(&self, key: &Key, lookup: &Lookup) -> Option<usize> {

@@ -30,7 +30,7 @@ mod waiting;
 
 use access::Access;
 pub use access::NODE;
-use items::{Item, Items};
+use items::{Item, Items, MAX_OF_JOB};
 use lookup::Lookup;
 use waiting::WaitList;
 
@@ -57,10 +57,11 @@ struct State {
 }
 
 impl PublishedData {
-    /// Creates a store that keeps so many bytes of one job at most, and half of that of one process.
+    /// Creates a store that keeps so many bytes of one job at most, and half of that of one process. However many that
+    /// are, one job has half of the store.
     pub fn with_job_memory(bytes: u64) -> Self {
         let mut state = State::default();
-        state.items.accounts = Accounts::new(bytes, u64::MAX);
+        state.items.accounts = Accounts::new(bytes.min(MAX_OF_JOB), u64::MAX);
         PublishedData(Mutex::new(state))
     }
 
@@ -173,10 +174,12 @@ impl PublishedData {
         self.lock().items.accounts.descend(tool, &Nspace::new("").expect("a legal name"));
     }
 
-    /// A namespace has ended, and its applications with it.
+    /// A namespace has ended, and its applications with it. What it has left for the session goes where others need its
+    /// room, of the namespace first that has left most.
     pub fn namespace_ended(&self, nspace: &Nspace) {
         let mut state = self.lock();
         state.items.remove_of_job(nspace, |item| [PERSIST_PROC, PERSIST_APP].contains(&item.persistence));
+        state.items.namespace_ended(nspace);
         state.items.accounts.forget(nspace);
         state.waiting.forget_job(nspace);
     }

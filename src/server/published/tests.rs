@@ -383,6 +383,36 @@ fn a_job_publishes_as_much_as_it_may_and_another_does_not_lack_it() {
 }
 
 #[test]
+fn a_job_that_may_publish_much_leaves_half_of_the_store_to_others() {
+    let store = PublishedData::with_job_memory(u64::MAX);
+    let large = data("k", &"x".repeat(31 << 20));
+    let publish = |job: &str, rank: u32, at: usize| {
+        let renamed = large.iter().map(|info| Info::new(format!("k.{job}.{rank}.{at}").as_str(), info.value.clone()));
+        store.publish_owned(&proc(job, rank), renamed.collect()).is_ok()
+    };
+    let published = |job: &str| (0..4).map(|rank| (0..4).filter(|at| publish(job, rank, *at)).count()).sum::<usize>();
+    assert_eq!((published("a"), published("b")), (4, 4));
+}
+
+#[test]
+fn what_jobs_have_left_for_the_session_makes_room_for_others() {
+    let store = PublishedData::default();
+    let session = Info::new(keys::PERSISTENCE, Value::Persist(PERSIST_SESSION));
+    let publish = |job: &str, key: &str, bytes: usize| {
+        store.publish_owned(&proc(job, 0), [data(key, &"x".repeat(bytes)), vec![session.clone()]].concat())
+    };
+    let is_there = |key: &str| found(&store, &proc("asker", 0), &[key], &[]).is_ok();
+    assert_eq!(publish("small", "small", 1), Ok(()));
+    (0..8).for_each(|at| assert_eq!(publish("large", &format!("large{at}"), 31 << 20), Ok(())));
+    let full = Err(Status::ERR_OUT_OF_RESOURCE);
+    assert_eq!(publish("other", "other", 31 << 20), full, "none of them is over");
+    ["small", "large"].iter().for_each(|job| store.namespace_ended(&proc(job, 0).nspace));
+    assert!(is_there("small") && is_there("large0"));
+    assert_eq!(publish("other", "other", 31 << 20), Ok(()));
+    assert_eq!([is_there("small"), is_there("large0"), is_there("large7")], [true, false, false]);
+}
+
+#[test]
 fn jobs_that_a_job_has_led_to_share_room_for_what_they_publish() {
     let store = PublishedData::with_job_memory(1 << 20);
     let large = |key: &str| data(key, &"x".repeat(300 << 10));

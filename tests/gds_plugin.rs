@@ -212,6 +212,19 @@ fn half_the_ranks_may_do_without() {
     }
 }
 
+/// Their server has one way of information for the whole job, that of who came last, and asks it whoever is to be told.
+#[test]
+fn ranks_on_both_libraries_are_told_of_their_job() {
+    let program = peer("pmix/survey");
+    if can_run("ranks_on_both_libraries_are_told_of_their_job", &[&program]) {
+        let words = format!("[ $((PMIX_RANK % 2)) = 0 ] || {}", on_ours());
+        for _ in 0..8 {
+            let outcome = with_plugin(ranks(12, &words, &program)).args(["cycles", "1"]).run().expect(0);
+            assert_eq!(outcome.stdout.matches(": 1 cycles: ").count(), 12, "{outcome:#?}");
+        }
+    }
+}
+
 #[test]
 fn a_killed_server_leaves_no_rank_that_waits() {
     let program = peer("pmix/get_bench");

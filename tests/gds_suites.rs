@@ -285,6 +285,19 @@ fn threads_get_what_their_peers_post_anew() {
 }
 
 #[test]
+fn ranks_on_both_libraries_are_told_of_their_job() {
+    for suite in Suite::all("ranks_on_both_libraries_are_told_of_their_job", &["pmix/survey"]) {
+        let libraries = format!("INSTANTON_TEST_LIBRARIES={}:{}", dist().join("lib").display(), suite.path());
+        let words = format!("[ $((PMIX_RANK % 2)) = 0 ] || {libraries}; ");
+        for _ in 0..8 {
+            let launch = suite.plugged(12, Stock, "pmix/survey").env("INSTANTON_TEST_WORDS", &words);
+            let outcome = launch.args(["cycles", "1"]).run().expect(0);
+            assert_eq!(outcome.stdout.matches(": 1 cycles: ").count(), 12, "{}: {outcome:#?}", suite.name);
+        }
+    }
+}
+
+#[test]
 fn a_killed_rank_ends_its_job() {
     for suite in Suite::all("a_killed_rank_ends_its_job", &["ompi5/misbehave"]) {
         let run = |how: [&str; 2]| suite.plugged(3, Ours, "ompi5/misbehave").args(how).run();

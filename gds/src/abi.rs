@@ -236,8 +236,8 @@ pub struct Layout {
     pub delete_key: Option<usize>,
     pub add_job_data: Option<usize>,
     pub for_all: &'static [usize],
-    /// Offset of the number of its release in a peer, where peers on the release have the plug-in read for them.
-    pub peer_release: Option<usize>,
+    /// Offset in a peer of the three numbers of its release, a byte each.
+    pub peer_release: usize,
     pub exchange: Exchange,
     /// What a fence has collected is told to the host's own module, whatever those of its clients are.
     pub exchange_of_own: bool,
@@ -275,7 +275,7 @@ const V4_2: Layout = Layout {
     delete_key: None,
     add_job_data: None,
     for_all: &[],
-    peer_release: None,
+    peer_release: 128 + 4,
     exchange: Exchange::ByPlace { participants: 552 },
     exchange_of_own: false,
     answers: None,
@@ -301,6 +301,7 @@ const V5_0_7: Layout = Layout {
     rank_name: 152,
     rank_user: 168,
     globals: 3064,
+    peer_release: 136 + 4,
     exchange: Exchange::ByPlace { participants: 560 },
     exchange_of_own: true,
     component: 224,
@@ -354,7 +355,7 @@ const V7_0: Layout = Layout {
     add_job_data: Some(10),
     // Sessions that come and go.
     for_all: &[6, 7],
-    peer_release: Some(96 + 4),
+    peer_release: 96 + 4,
     exchange: Exchange::ByName,
     exchange_of_own: false,
     answers: Some(Answers {
@@ -380,7 +381,6 @@ const V7_0_EARLY: Layout = Layout {
     interface: 1,
     add_job_data: None,
     for_all: &[],
-    peer_release: None,
     answers: None,
     module: 160,
     ..V7_0

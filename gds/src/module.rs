@@ -270,7 +270,7 @@ unsafe extern "C" fn register_job_info(peer: Object, reply: Object) -> c_int {
     let (mut asker, mut is_kept) = (None, false);
     with(|host, keeper| match proof::peer(host, peer as usize) {
         Ok(found) => {
-            is_kept = keeper.is_kept(&found.proc, found.user) && !found.is_plugged;
+            is_kept = keeper.is_kept(&found.proc, found.user) && found.is_ours;
             asker = Some(found.proc);
         }
         Err(error) => trace!("a peer is not known: {error}"),

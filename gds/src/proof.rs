@@ -7,14 +7,11 @@
 use std::io;
 
 use instanton::data::{Nspace, Proc, Rank};
+use instanton::internal::upstream::node;
 
 use crate::abi::{self, Answers};
 use crate::host::Host;
 use crate::memory::{number, pointer, read, text};
-
-/// First release that lets a module answer on the thread that asks. Processes on this project's library say that they
-/// are of an earlier one.
-const FIRST_WITH_ANSWERS: u32 = 7;
 
 /// Most bytes of a message of the host.
 const LARGEST: usize = 256 << 20;
@@ -27,8 +24,9 @@ pub struct Peer {
     pub proc: Proc,
     /// The user that it was registered with.
     pub user: u32,
-    /// It has the plug-in on its own side, and is told by the host as ever.
-    pub is_plugged: bool,
+    /// It is on this project's library, and looks into segments. All others are told by the host as ever: a server before
+    /// 7.0 asks the module of who came last in the job, whoever it is that is to be told.
+    pub is_ours: bool,
 }
 
 fn wrong(what: &str) -> io::Error {
@@ -128,9 +126,9 @@ pub fn are_all_of(nspace: &Nspace, tracker: usize, participants: usize) -> io::R
 /// Says what it is not.
 pub fn peer(host: &Host, peer: usize) -> io::Result<Peer> {
     let (proc, _, rank) = name(host, peer)?;
-    let release = host.layout.peer_release.map_or(Ok(0), |at| number(peer + at))? & 0xff;
-    let is_plugged = release >= FIRST_WITH_ANSWERS;
-    Ok(Peer { proc, user: number(rank + host.layout.rank_user)?, is_plugged })
+    let mut release = [0; 3];
+    read(peer + host.layout.peer_release, &mut release)?;
+    Ok(Peer { proc, user: number(rank + host.layout.rank_user)?, is_ours: release == node::RELEASE })
 }
 
 /// The bytes in a buffer.

@@ -14,6 +14,7 @@ use nix::sys::socket::{MsgFlags, send};
 
 use super::address::{Identity, StockAddress};
 use super::error::JoinError;
+use super::node;
 use crate::data::{Channels, DataType, Info, Proc, Status};
 use crate::message::LARGEST;
 use crate::stock::VERSION;
@@ -168,7 +169,8 @@ impl Connection {
                 (kind, proc.as_ref(), *is_launcher, &info[..])
             }
         };
-        send_all(&stream, &ack::write(kind, is_launcher, known, VERSION, way, info)).map_err(lost)?;
+        let release = if way == node::MODULE { node::RELEASE_TEXT } else { VERSION };
+        send_all(&stream, &ack::write(kind, is_launcher, known, release, way, info)).map_err(lost)?;
         let mut reading = Limited { stream: stream.try_clone().map_err(lost)?, until };
         let Welcome { status, proc, server, index } = tools::read_welcome(kind, &mut reading).map_err(lost)?;
         let proc = match (status, proc.or_else(|| known.cloned())) {

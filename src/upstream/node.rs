@@ -20,6 +20,11 @@ use crate::handover::{Opened, Source};
 use crate::store::{JobReader, Miss, Origin};
 use crate::trace;
 
+/// Release that a process says it is of where it asks for the plug-in, which knows it by that among stock ones: no stock
+/// library has it. Servers tell it from 4.2.2 in nothing.
+pub const RELEASE: [u8; 3] = [4, 2, 202];
+/// The same as the text that servers read.
+pub const RELEASE_TEXT: &str = "4.2.202";
 /// Variable with the address of the node's segments, and behind it that of the server which has put it there.
 pub const VARIABLE: &str = "INSTANTON_NODE_STORE";
 /// Variable with the number of processes of the job, where the plug-in knows it before there are segments.
@@ -128,6 +133,12 @@ mod tests {
         assert!(is("instanton,hash", Some("^ds21")) && is("instanton,hash", Some("")));
         assert!(!is("ds21,hash", None) && !is("", None));
         assert!(!is("instanton,hash", Some("hash")) && !is("instanton,hash", Some("^instanton")));
+    }
+
+    #[test]
+    fn servers_read_the_release_that_the_plug_in_looks_for() {
+        let numbers = RELEASE_TEXT.split('.').map(|number| number.parse::<u8>().unwrap());
+        assert!(numbers.eq(RELEASE));
     }
 
     #[test]

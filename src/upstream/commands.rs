@@ -1,5 +1,5 @@
 //! Bodies of commands: packs in the plain form, the command's number first.
-use crate::data::{App, DataType, Info, Key, Proc, Status, Text, keys};
+use crate::data::{App, DataType, Info, Key, Posted, Proc, Scope, Status, Text, keys};
 use crate::stock::body::Bodies;
 use crate::stock::requests::command;
 use crate::wire::{Form, WireError};
@@ -18,6 +18,28 @@ pub fn body(command: u8, write: impl FnOnce(&mut Bodies) -> Result<(), WireError
     out.one(T::COMMAND, &command)?;
     write(&mut out)?;
     Ok(out.bytes)
+}
+
+/// What a process commits, first without reserved keys, then with those alone where there are any. A server of 4.2
+/// refuses them, and takes nothing that comes behind one: neither later values nor what is for other nodes.
+pub fn commits(entries: &[Posted]) -> impl Iterator<Item = Result<Vec<u8>, Status>> {
+    let has_reserved = entries.iter().any(|entry| entry.key.is_reserved());
+    [false, true].into_iter().take(1 + usize::from(has_reserved)).map(|are_reserved| {
+        body(command::COMMIT, |out| {
+            for scope in [Scope::LOCAL, Scope::REMOTE] {
+                let is_meant = |entry: &&Posted| {
+                    entry.key.is_reserved() == are_reserved && [scope, Scope::GLOBAL].contains(&entry.scope)
+                };
+                let mut inner = Bodies::new(Form::Plain);
+                let mut meant = entries.iter().filter(is_meant);
+                meant.try_for_each(|entry| inner.entry(&entry.key, &entry.value).map(drop))?;
+                if !inner.bytes.is_empty() {
+                    out.one(T::SCOPE, &scope)?.buffer(&inner.bytes)?;
+                }
+            }
+            Ok(())
+        })
+    })
 }
 
 /// The request for what is known of a process.
@@ -62,4 +84,25 @@ pub fn uid() -> u32 {
 pub fn for_host(info: &[Info]) -> Vec<Info> {
     const OWN: [&str; 4] = [keys::EVENT_PROXY, keys::LOCAL_COLLECTIVE_STATUS, keys::USERID, keys::GRPID];
     info.iter().filter(|info| OWN.iter().all(|key| info.key != *key)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Value;
+
+    #[test]
+    fn reserved_keys_are_committed_by_themselves() {
+        let posted = |scope, key| Posted { scope, key: Key::new(key).unwrap(), value: Value::Uint32(7) };
+        let (first, last) = (posted(Scope::GLOBAL, "first"), posted(Scope::REMOTE, "last"));
+        let reserved = posted(Scope::GLOBAL, keys::CPUSET);
+        let of = |entries: &[Posted]| commits(entries).map(Result::unwrap).collect::<Vec<_>>();
+        let plain = of(&[first.clone(), last.clone()]);
+        assert_eq!(plain.len(), 1);
+        let both = of(&[first, reserved.clone(), last]);
+        let nothing = of(&[]);
+        assert_eq!(both, [plain, of(&[reserved])[1..].to_vec()].concat());
+        assert_eq!((both.len(), nothing.len()), (2, 1));
+        assert!(both[1].windows(keys::CPUSET.len()).filter(|bytes| *bytes == keys::CPUSET.as_bytes()).count() == 2);
+    }
 }

@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
 
 use super::answers;
-use super::commands::{body, for_host, texts, uid, with_values};
+use super::commands::{body, commits, for_host, texts, uid, with_values};
 use super::connection::Connection;
 use super::copies::Copies;
 use super::job_info::JobInfo;
 use super::modex::{self, Modex};
 use crate::data::{
-    App, Channels, DataRange, DataType, Info, Key, Nspace, Posted, Proc, Query, Rank, Scope, Status, Text, Value,
-    constants, keys,
+    App, Channels, DataRange, DataType, Info, Key, Nspace, Posted, Proc, Query, Rank, Status, Text, Value, constants,
+    keys,
 };
 use crate::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, Server};
 use crate::stock::body::{Bodies, Body};
 use crate::stock::requests::command;
-use crate::wire::{Form, WireError};
+use crate::wire::WireError;
 use crate::{trace, wall_clock};
 
 use DataType as T;
@@ -177,25 +177,15 @@ impl Host for StockHost {
     }
 
     fn committed(&self, _: &Proc, entries: &[Posted]) {
-        let of =
-            |wanted: Scope| entries.iter().filter(move |entry| entry.scope == wanted || entry.scope == Scope::GLOBAL);
-        let said = body(command::COMMIT, |out| {
-            for scope in [Scope::LOCAL, Scope::REMOTE] {
-                let mut inner = Bodies::new(Form::Plain);
-                of(scope).try_for_each(|entry| inner.entry(&entry.key, &entry.value).map(drop))?;
-                if !inner.bytes.is_empty() {
-                    out.one(T::SCOPE, &scope)?.buffer(&inner.bytes)?;
-                }
+        for said in commits(entries) {
+            match said {
+                Ok(body) => self.link.ask(&body, |result| {
+                    if let Err(status) = result.and_then(|bytes| answers::read(bytes, answers::nothing)) {
+                        trace!("the stock server does not take a commit: {status}");
+                    }
+                }),
+                Err(status) => trace!("a commit cannot be sent: {status}"),
             }
-            Ok(())
-        });
-        match said {
-            Ok(body) => self.link.ask(&body, |result| {
-                if let Err(status) = result.and_then(|bytes| answers::read(bytes, answers::nothing)) {
-                    trace!("the stock server does not take a commit: {status}");
-                }
-            }),
-            Err(status) => trace!("a commit cannot be sent: {status}"),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Bodies of commands: packs in the plain form, the command's number first.
+use super::node;
 use crate::data::{App, DataType, Info, Key, Posted, Proc, Scope, Status, Text, keys};
+use crate::stock::ack;
 use crate::stock::body::Bodies;
 use crate::stock::requests::command;
 use crate::wire::{Form, WireError};
@@ -64,13 +66,16 @@ pub fn texts<'a>(out: &'a mut Bodies, texts: &[Text]) -> Result<&'a mut Bodies, 
 }
 
 /// An application whose processes take their information as this one does: an older server fails to connect jobs of two
-/// kinds.
-pub fn with_values(app: &App) -> App {
+/// kinds. Where this one has the node's segments as well, so may those of ours.
+pub fn with_values(app: &App, has_segments: bool) -> App {
     let mut app = app.clone();
     let name = |set: &[u8]| set.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
     let is_set = app.env.iter().any(|set| name(set.as_bytes()) == name(AS_VALUES.as_bytes()));
     if !is_set {
         app.env.extend(Text::new(AS_VALUES).ok());
+        if has_segments {
+            app.env.extend(Text::new(format!("{}={}", node::FOR_STOCK, ack::VALUES)).ok());
+        }
     }
     app
 }
@@ -90,6 +95,18 @@ pub fn for_host(info: &[Info]) -> Vec<Info> {
 mod tests {
     use super::*;
     use crate::data::Value;
+
+    #[test]
+    fn what_is_set_for_stock_processes_keeps_none_of_ours_from_segments() {
+        let env = |set: &str, has_segments| {
+            let env = vec![Text::new(set).unwrap()];
+            let app = App { cmd: None, argv: vec![], env, cwd: None, maxprocs: 1, info: vec![] };
+            with_values(&app, has_segments).env.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(env("A=1", false), ["A=1", AS_VALUES]);
+        assert_eq!(env("A=1", true), ["A=1", AS_VALUES, "INSTANTON_GDS_FOR_STOCK=hash"]);
+        assert_eq!(env("PMIX_MCA_gds=ds21", true), ["PMIX_MCA_gds=ds21"]);
+    }
 
     #[test]
     fn reserved_keys_are_committed_by_themselves() {

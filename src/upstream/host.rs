@@ -50,6 +50,8 @@ pub struct StockHost {
     server: OnceLock<Weak<Server>>,
     /// Major number of its release.
     major: u32,
+    /// This process asks for the node's segments.
+    has_segments: bool,
     known: Arc<Mutex<Known>>,
     modex: Arc<Modex>,
     /// Done when the events of groups are asked for, which are for who names them.
@@ -74,11 +76,11 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
 }
 
 impl StockHost {
-    pub fn new(link: Arc<Connection>, nspace: &Nspace, major: u32) -> Self {
+    pub fn new(link: Arc<Connection>, nspace: &Nspace, major: u32, has_segments: bool) -> Self {
         let known = Known { jobs: [nspace.clone()].into(), ..Known::default() };
         let modex = Arc::new(Modex::new(link.clone()));
         let known = Arc::new(Mutex::new(known));
-        StockHost { link, server: OnceLock::new(), major, known, modex, group_events: Once::new() }
+        StockHost { link, server: OnceLock::new(), major, has_segments, known, modex, group_events: Once::new() }
     }
 
     /// Returns whether output is to be handed on that is sent for a pull: of several copies, one is.
@@ -259,8 +261,10 @@ impl Host for StockHost {
             Ok(_) => done.complete(Err(Status::ERR_UNPACK_FAILURE)),
             Err(status) => done.complete(Err(status)),
         });
-        let apps: Vec<App> =
-            if self.major < STORE_PER_PEER { apps.iter().map(with_values).collect() } else { apps.to_vec() };
+        let apps: Vec<App> = match self.major < STORE_PER_PEER {
+            true => apps.iter().map(|app| with_values(app, self.has_segments)).collect(),
+            false => apps.to_vec(),
+        };
         self.ask(command::SPAWN, |out| out.infos(job_info)?.list(T::APP, &apps).map(drop), done, answers::spawned)
     }
 

@@ -101,7 +101,7 @@ impl Upstream {
             receiver = next;
         }
 
-        let host = Arc::new(StockHost::new(link.clone(), nspace, address.major));
+        let host = Arc::new(StockHost::new(link.clone(), nspace, address.major, address.node.is_some()));
         let config = ServerConfig {
             nspace: name.nspace,
             rank: name.rank,

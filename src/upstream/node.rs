@@ -37,6 +37,9 @@ pub const LOOK_THERE: Status = Status::ERR_SILENT;
 /// The ways of information that the server offers, and those that its user wants.
 const OFFERED: &str = "PMIX_GDS_MODULE";
 const WANTED: &str = "PMIX_MCA_gds";
+/// Variable by which a process that has segments tells those of ours that it starts what it has set as [`WANTED`] for
+/// stock ones beside them: no user has said that.
+pub const FOR_STOCK: &str = "INSTANTON_GDS_FOR_STOCK";
 /// Longest wait for an answer of the plug-in.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -56,7 +59,8 @@ pub fn offered(server: &str, variable: impl Fn(&str) -> Option<OsString>) -> Opt
         "was left by another server"
     } else if !offered.split(',').any(|name| name == MODULE) {
         "stands beside a PMIX_GDS_MODULE without the plug-in"
-    } else if !text(WANTED).is_none_or(|wanted| is_wanted(&wanted)) {
+    } else if !text(WANTED).is_none_or(|wanted| is_wanted(&wanted) || text(FOR_STOCK).is_some_and(|set| set == wanted))
+    {
         "stands beside a PMIX_MCA_gds without the plug-in"
     } else {
         return Some(address.to_owned());
@@ -133,6 +137,15 @@ mod tests {
         assert!(is("instanton,hash", Some("^ds21")) && is("instanton,hash", Some("")));
         assert!(!is("ds21,hash", None) && !is("", None));
         assert!(!is("instanton,hash", Some("hash")) && !is("instanton,hash", Some("^instanton")));
+    }
+
+    #[test]
+    fn what_a_spawn_has_set_for_stock_processes_is_no_word_of_a_user() {
+        let address = variable("instanton-store:1:a:b", "x.0;tcp4://127.0.0.1:1");
+        let of = |wanted: &str, set: &str| {
+            found(&[(VARIABLE, &*address), (OFFERED, "instanton,hash"), (WANTED, wanted), (FOR_STOCK, set)]).is_some()
+        };
+        assert!(of("hash", "hash") && !of("hash", "") && !of("ds21", "hash"));
     }
 
     #[test]

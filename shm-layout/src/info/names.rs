@@ -84,6 +84,12 @@ impl Name {
         text(words, self.at + self.prefix.div_ceil(8), self.suffix, &mut f)
     }
 
+    /// The word behind its text.
+    #[inline]
+    fn end(&self) -> usize {
+        self.at + self.prefix.div_ceil(8) + self.suffix.div_ceil(8)
+    }
+
     fn is<W: Words>(&self, words: &W, name: &[u8]) -> Result<bool, Malformed> {
         let (mut rest, mut same) = (name, self.len() == name.len());
         self.write(words, |piece, len| match rest.strip_prefix(&piece[..len]) {
@@ -120,7 +126,11 @@ impl Names {
         let Some(index) = from.checked_sub(1) else { return Ok(None) };
         let series = Series::read(words, self.series, index)?;
         match node.checked_sub(series.first).filter(|nth| *nth < series.count) {
-            Some(nth) => Ok(series.name(nth)),
+            // Whoever is given a name makes room for all of it.
+            Some(nth) => match series.name(nth) {
+                Some(name) if name.end() > words.len() => Err(Malformed::bounds(name.at)),
+                found => Ok(found),
+            },
             None => Err(Malformed::Table),
         }
     }
@@ -351,4 +361,21 @@ pub(super) fn put<'a>(runs: impl Iterator<Item = NameRun<'a>>, words: &mut Vec<u
     let index = Sorted(Part { at: words.len(), len: keys.len() as u32 });
     words.extend(super::sorted::build(&keys));
     Names { series, index }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::Plain;
+
+    #[test]
+    fn a_text_that_has_grown_beyond_its_segment_since_it_was_checked_is_damage() {
+        let mut words = Vec::new();
+        let names = put([NameRun::one(0, b"alpha"), NameRun::nameless(1, 2)].into_iter(), &mut words);
+        let lens =
+            |words: &[u64]| [0, 1].map(|node| names.name(&Plain(words), node).map(|name| name.map(|it| it.len())));
+        assert_eq!(lens(&words), [Ok(Some(5)), Ok(None)]);
+        words[names.series.at + 2] |= 1 << 63;
+        assert!(matches!(lens(&words), [Err(Malformed::Bounds { .. }), Ok(None)]));
+    }
 }

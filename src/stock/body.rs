@@ -70,9 +70,14 @@ impl<'a> Body<'a> {
         Ok(items)
     }
 
-    /// A list: its length, and where that is not 0 its elements.
+    /// A list: its length, and where that is not 0 its elements. Behind a length of 0, releases to 5.0 may write a pack of
+    /// no elements, with which no other begins.
     pub fn list<T: Record>(&mut self, ty: DataType) -> Result<Vec<T>, WireError> {
         let count = self.one::<usize>(DataType::SIZE)?;
+        let mut behind = self.clone();
+        if count == 0 && behind.head(ty) == Ok(0) {
+            *self = behind;
+        }
         self.many(ty, count)
     }
 
@@ -262,6 +267,19 @@ mod tests {
             published.published(&all.iter().map(of).collect::<Vec<_>>()).unwrap();
             let expected: Vec<Pdata> = kept.iter().map(of).collect();
             assert_eq!(Body::new(&published.bytes, form).list(DataType::PDATA), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_pack_of_nothing_behind_a_length_of_nothing_is_passed_over() {
+        for form in [Form::Plain, Form::Described, Form::PlainFixed, Form::DescribedFixed] {
+            let none: [Proc; 0] = [];
+            let mut out = Bodies::new(form);
+            out.size(0).unwrap().many(DataType::PROC, &none).unwrap().infos(&[Info::new("a", 1u32)]).unwrap();
+            let mut body = Body::new(&out.bytes, form);
+            assert_eq!(body.list(DataType::PROC), Ok(none.to_vec()));
+            assert_eq!(body.infos(), Ok(vec![Info::new("a", 1u32)]));
+            assert!(body.is_empty());
         }
     }
 

@@ -72,6 +72,9 @@ impl Kind {
     }
 }
 
+/// The three numbers of a release.
+pub type Release = [u32; 3];
+
 /// An acknowledgement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ack {
@@ -83,8 +86,8 @@ pub struct Ack {
     pub form: Form,
     /// True if it reads data of its job from files.
     pub reads_files: bool,
-    /// Major number of its release; 0 where it names none.
-    pub major: u32,
+    /// Its release; zeros where it names none.
+    pub release: Release,
     /// Attributes that a tool says of itself.
     pub info: Vec<Info>,
     /// Credential of munge; none where it brings none, or one of another kind.
@@ -138,7 +141,7 @@ pub fn parse(bytes: &[u8]) -> Result<Ack, BadAck> {
         Kind::Tool => Proc::new(Nspace::new("").expect("a legal name"), Rank::UNDEF),
         _ => name(&mut fields)?,
     };
-    let major = major(fields.text("version")?);
+    let release = release(fields.text("version")?);
     let encoding = fields.text("encoding")?;
     let encoding = match encoding {
         FIXED => Form::PlainFixed,
@@ -154,7 +157,7 @@ pub fn parse(bytes: &[u8]) -> Result<Ack, BadAck> {
     // Attributes follow, or a slack byte. Those of a client are not needed.
     let is_read = kind != Kind::Client && fields.0.len() <= MAX_INFO;
     let info = if is_read { Body::new(fields.0, form).infos().unwrap_or_default() } else { Vec::new() };
-    Ok(Ack { kind, proc, form, reads_files, major, info, credential: is_judged.then(|| credential.to_vec()) })
+    Ok(Ack { kind, proc, form, reads_files, release, info, credential: is_judged.then(|| credential.to_vec()) })
 }
 
 /// The name of a process.
@@ -202,10 +205,11 @@ pub fn write(kind: Kind, is_launcher: bool, proc: Option<&Proc>, version: &str, 
     out
 }
 
-/// Returns the first number of a version, which may have letters in it.
-fn major(version: &[u8]) -> u32 {
-    let digits = version.iter().take(4).take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0, |number, digit| 10 * number + u32::from(digit - b'0'))
+/// Returns the numbers of a version, which may have letters behind them.
+fn release(version: &[u8]) -> Release {
+    let number = |digits: &[u8]| digits.iter().take(4).fold(0, |number, digit| 10 * number + u32::from(digit - b'0'));
+    let mut numbers = version.split(|byte| !byte.is_ascii_digit()).map(number);
+    std::array::from_fn(|_| numbers.next().unwrap_or_default())
 }
 
 /// Bytes that are taken from the front.
@@ -266,7 +270,7 @@ mod tests {
             proc: proc.clone(),
             form,
             reads_files: false,
-            major: 4,
+            release: [4, 2, 2],
             info: Vec::new(),
             credential: None,
         };
@@ -320,7 +324,7 @@ mod tests {
             let (header, body) = whole.split_first_chunk::<{ super::super::frame::HEADER }>().unwrap();
             assert_eq!(length(header), Some(body.len()));
             let found = parse(body).unwrap();
-            assert_eq!((found.kind, found.form, found.major), (kind, Form::Plain, 4));
+            assert_eq!((found.kind, found.form, found.release), (kind, Form::Plain, [4, 2, 2]));
             let flag = body[b"native\0".len() + 4 + 8];
             assert_eq!(flag >= TOOL + OF_LAUNCHER, is_launcher && kind != Kind::Client);
             assert_eq!(named.unwrap_or(&found.proc), &found.proc);

@@ -1,6 +1,7 @@
 //! Answers to stock clients: a reply of the server becomes the body of a message.
 use std::sync::Arc;
 
+use super::ack::Release;
 use super::body::Bodies;
 use super::job_info::Packed;
 use super::requests::{Answer, command};
@@ -13,8 +14,11 @@ pub type Told = (Nspace, Option<Arc<Packed>>);
 
 type Written = Result<Vec<u8>, WireError>;
 
-/// First release with the newer answer to a group construct.
-const GROUPS_BY_INFO: u32 = 6;
+/// First release that is told the members of a group that it constructs. Earlier ones take what comes behind the status
+/// for the context.
+const GROUPS_WITH_MEMBERS: Release = [4, 2, 4];
+/// First release that is told attributes of it.
+const GROUPS_BY_INFO: Release = [6, 0, 0];
 
 /// A status alone, which every request that fails is answered with.
 pub fn status(form: Form, status: Status) -> Written {
@@ -29,7 +33,7 @@ fn plain(status: Status) -> Status {
 }
 
 /// The answer to a request of a client of that release. `jobs` are those whose information comes with it.
-pub fn body(form: Form, major: u32, answer: Answer, reply: Reply, jobs: &[Told]) -> Written {
+pub fn body(form: Form, release: Release, answer: Answer, reply: Reply, jobs: &[Told]) -> Written {
     use DataType as T;
     let mut out = Bodies::new(form);
     match (answer, reply) {
@@ -88,8 +92,11 @@ pub fn body(form: Form, major: u32, answer: Answer, reply: Reply, jobs: &[Told])
             let found = |key| infos.iter().find(|info| info.key == key);
             let members = found(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs()).unwrap_or(asked);
             let context = found(keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
-            out.one(T::STATUS, &plain(made))?.list(T::PROC, &members)?;
-            if major < GROUPS_BY_INFO {
+            out.one(T::STATUS, &plain(made))?;
+            if release >= GROUPS_WITH_MEMBERS {
+                out.list(T::PROC, &members)?;
+            }
+            if release < GROUPS_BY_INFO {
                 out.size(context.unwrap_or_default())?;
             } else {
                 out.one(T::BOOL, &context.is_some())?;

@@ -4,10 +4,11 @@
 //! that of their ranks.
 use std::sync::Arc;
 
+use super::ack::{Ack, Kind, Release};
 use super::answers;
+use super::frame;
 use super::job_info::{For, Packed, Parts};
 use super::requests::{self, Answer, Asked, UNASKED};
-use super::{ack::Ack, ack::Kind, frame};
 use crate::data::{Channels, Info, InfoList, Nspace, Proc, Rank, Status, keys};
 use crate::message::door::{JobInformation, Making};
 use crate::message::numbers::NumberMap;
@@ -56,7 +57,7 @@ impl Reading {
 /// Answer that is to be made and packed by any thread.
 pub struct Packing {
     form: Form,
-    major: u32,
+    release: Release,
     pending: Pending,
     answer: Making,
 }
@@ -78,7 +79,7 @@ impl Packing {
     /// [`WireError`] when it cannot be packed.
     pub fn pack(self) -> Result<Vec<u8>, WireError> {
         let Pending { answer, gathered, .. } = self.pending;
-        answers::body(self.form, self.major, answer, self.answer.make(), &gathered)
+        answers::body(self.form, self.release, answer, self.answer.make(), &gathered)
     }
 }
 
@@ -115,7 +116,7 @@ pub struct Conversation {
     proc: Proc,
     form: Form,
     /// Major number of the client's release.
-    major: u32,
+    release: Release,
     /// True if it reads data of its job from files.
     reads_files: bool,
     /// Information of its job, until it is asked for.
@@ -133,9 +134,9 @@ pub struct Conversation {
 
 impl Conversation {
     pub fn new(ack: &Ack, job_info: Option<Arc<dyn JobInformation>>) -> Self {
-        let (proc, form, major, reads_files) = (ack.proc.clone(), ack.form, ack.major, ack.reads_files);
+        let (proc, form, release, reads_files) = (ack.proc.clone(), ack.form, ack.release, ack.reads_files);
         let (pending, is_tool) = (NumberMap::default(), ack.kind != Kind::Client);
-        Conversation { proc, form, major, reads_files, job_info, pending, last: 0, pulls: 0, is_tool, forwarded: 0 }
+        Conversation { proc, form, release, reads_files, job_info, pending, last: 0, pulls: 0, is_tool, forwarded: 0 }
     }
 
     /// Form of its packs.
@@ -249,7 +250,7 @@ impl Conversation {
         Ok(match of {
             None | Some(Answer::Spawned | Answer::Connected(_)) => Next::Step(self.replied(number, answer.make())?),
             Some(_) => match self.pending.remove(&number) {
-                Some(pending) => Next::Pack(Packing { form: self.form, major: self.major, pending, answer }),
+                Some(pending) => Next::Pack(Packing { form: self.form, release: self.release, pending, answer }),
                 None => Next::Step(None),
             },
         })
@@ -278,7 +279,7 @@ impl Conversation {
 
     fn send(&self, pending: Pending, reply: Reply) -> Result<Step, WireError> {
         let Pending { tag, answer, gathered, .. } = pending;
-        let body = answers::body(self.form, self.major, answer, reply, &gathered)?;
+        let body = answers::body(self.form, self.release, answer, reply, &gathered)?;
         Ok(Step::Send(tag, body))
     }
 
@@ -315,7 +316,7 @@ mod tests {
     fn has_asked(kind: Kind) -> (Conversation, u64) {
         let proc = Proc::new(Nspace::new("peer").unwrap(), Rank(0));
         let (info, credential) = (Vec::new(), None);
-        let ack = Ack { kind, proc, form: FORM, reads_files: false, major: 5, info, credential };
+        let ack = Ack { kind, proc, form: FORM, reads_files: false, release: [5, 0, 11], info, credential };
         let mut peer = Conversation::new(&ack, None);
         let mut out = Bodies::new(FORM);
         let job_info = [Info::new(keys::FWD_STDOUT, true), Info::new(keys::IOF_TAG_OUTPUT, true)];

@@ -9,6 +9,8 @@ use DataType as T;
 
 /// First release with the newer answer to a group construct.
 const GROUPS_BY_INFO: u32 = 6;
+/// What servers of releases before 4.2.4 say of a group without a context.
+const NO_CONTEXT: usize = usize::MAX;
 /// Most bytes that the compressed values of one answer become, together.
 pub const MAX_INFLATED: usize = 256 << 20;
 
@@ -68,10 +70,17 @@ pub fn pull(_: Status, body: &mut Body<'_>) -> Result<u64, WireError> {
 }
 
 /// Members and context of a group, in the form of the server's release. Where that is not known, the answer shows it:
-/// nothing comes behind the context in the older form.
+/// nothing comes behind the context in the older forms. Before 4.2.4, there is the context alone.
 pub fn group(major: u32, status: Status, body: &mut Body<'_>) -> Result<Infos, WireError> {
     if body.is_empty() {
         return Ok((status, Vec::new()));
+    }
+    let mut alone = body.clone();
+    if let Ok(context) = alone.one::<usize>(T::SIZE)
+        && alone.is_empty()
+    {
+        let context = (context != NO_CONTEXT).then(|| Value::Size(context as u64));
+        return Ok((status, context.into_iter().map(|context| Info::new(keys::GROUP_CONTEXT_ID, context)).collect()));
     }
     let members: Vec<Value> = body.list::<Proc>(T::PROC)?.into_iter().map(Value::Proc).collect();
     let mut found = Vec::new();
@@ -144,29 +153,33 @@ mod tests {
     use super::*;
     use crate::data::{Key, Nspace, Rank};
     use crate::message::Reply;
+    use crate::stock::ack::Release;
     use crate::stock::answers as door;
+    use crate::stock::body::Bodies;
     use crate::stock::requests::Answer;
+
+    const OLD: Release = [4, 2, 9];
 
     fn proc(rank: u32) -> Proc {
         Proc::new(Nspace::new("job").unwrap(), Rank(rank))
     }
 
-    fn told(major: u32, answer: Answer, reply: Reply) -> Vec<u8> {
-        door::body(Form::Plain, major, answer, reply, &[]).unwrap()
+    fn told(release: Release, answer: Answer, reply: Reply) -> Vec<u8> {
+        door::body(Form::Plain, release, answer, reply, &[]).unwrap()
     }
 
     /// The stock door of a server here is the other side of each answer.
     #[test]
     fn answers_are_read_as_the_door_writes_them() {
         let infos = vec![Info::new("x", 7u32)];
-        let bytes = told(4, Answer::Infos, Reply::Infos(Status::SUCCESS, infos.clone()));
+        let bytes = told(OLD, Answer::Infos, Reply::Infos(Status::SUCCESS, infos.clone()));
         assert_eq!(read(&bytes, super::infos), Ok((Status::SUCCESS, infos.clone())));
-        let bytes = told(4, Answer::Data(proc(1), None), Reply::Infos(Status::SUCCESS, infos.clone()));
+        let bytes = told(OLD, Answer::Data(proc(1), None), Reply::Infos(Status::SUCCESS, infos.clone()));
         assert_eq!(read(&bytes, data), Ok(vec![(proc(1), infos.clone())]));
         let item = Pdata { proc: proc(2), key: Key::new("k").unwrap(), value: Value::Uint32(3) };
-        let bytes = told(4, Answer::Published, Reply::Published(Status::SUCCESS, vec![item.clone()]));
+        let bytes = told(OLD, Answer::Published, Reply::Published(Status::SUCCESS, vec![item.clone()]));
         assert_eq!(read(&bytes, published), Ok((Status::SUCCESS, vec![item])));
-        let bytes = told(4, Answer::Status, Reply::Done(Status::ERR_TIMEOUT));
+        let bytes = told(OLD, Answer::Status, Reply::Done(Status::ERR_TIMEOUT));
         assert_eq!(read(&bytes, nothing), Err(Status::ERR_TIMEOUT));
     }
 
@@ -174,23 +187,41 @@ mod tests {
     fn a_group_is_read_in_the_form_of_the_release() {
         let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(9));
         let other = Info::new("other", 7u32);
-        for (major, known) in [(4, 4), (6, 6), (4, 0), (6, 0)] {
+        for (release, known) in [(OLD, 4), ([6, 1, 1], 6), (OLD, 0), ([6, 1, 1], 0)] {
             for infos in [vec![], vec![context.clone()], vec![context.clone(), other.clone()], vec![other.clone()]] {
                 let reply = Reply::Infos(Status::SUCCESS, infos.clone());
-                let bytes = told(major, Answer::Group(vec![proc(0), proc(1)]), reply);
+                let bytes = told(release, Answer::Group(vec![proc(0), proc(1)]), reply);
                 let (_, found) = read(&bytes, |status, body| group(known, status, body)).unwrap();
                 // The older form always has a context, and nothing else.
-                let expected: Vec<Info> = match (major, infos.contains(&context)) {
+                let expected: Vec<Info> = match (release[0], infos.contains(&context)) {
                     (6, _) => infos,
                     (_, true) => vec![context.clone()],
                     (_, false) => vec![Info::new(keys::GROUP_CONTEXT_ID, Value::Size(0))],
                 };
                 let (members, rest): (Vec<Info>, Vec<Info>) =
                     found.into_iter().partition(|info| info.key == keys::GROUP_MEMBERSHIP);
-                assert_eq!(rest, expected, "{major} as {known}");
+                assert_eq!(rest, expected, "{release:?} as {known}");
                 assert_eq!(members[0].value.as_procs(), Some(vec![proc(0), proc(1)]));
             }
         }
+    }
+
+    /// Its client would take the number of the members for the context.
+    #[test]
+    fn before_4_2_4_a_group_is_its_context_alone() {
+        let context = Info::new(keys::GROUP_CONTEXT_ID, Value::Size(9));
+        let reply = |infos: &[Info]| Reply::Infos(Status::SUCCESS, infos.to_vec());
+        for release in [[3, 2, 3], [4, 1, 2], [4, 2, 2], [4, 2, 3]] {
+            let bytes = told(release, Answer::Group(vec![proc(0), proc(1)]), reply(std::slice::from_ref(&context)));
+            let mut body = Body::new(&bytes, Form::Plain);
+            assert_eq!((body.one(T::STATUS), body.one(T::SIZE)), (Ok(Status::SUCCESS), Ok(9usize)));
+            assert!(body.is_empty());
+            let found = read(&bytes, |status, body| group(release[0], status, body));
+            assert_eq!(found, Ok((Status::SUCCESS, vec![context.clone()])));
+        }
+        let mut none = Bodies::new(Form::Plain);
+        none.one(T::STATUS, &Status::SUCCESS).unwrap().one(T::SIZE, &NO_CONTEXT).unwrap();
+        assert_eq!(read(&none.bytes, |status, body| group(4, status, body)), Ok((Status::SUCCESS, Vec::new())));
     }
 
     #[test]
@@ -216,7 +247,7 @@ mod tests {
 
     #[test]
     fn cut_answers_are_refused() {
-        let bytes = told(4, Answer::Data(proc(1), None), Reply::Infos(Status::SUCCESS, vec![Info::new("x", 7u32)]));
+        let bytes = told(OLD, Answer::Data(proc(1), None), Reply::Infos(Status::SUCCESS, vec![Info::new("x", 7u32)]));
         // Two bytes are a good status and nothing behind it.
         for cut in (0..bytes.len()).filter(|cut| *cut != 2) {
             assert!(read(&bytes[..cut], data).is_err(), "{cut}");

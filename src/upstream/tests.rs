@@ -335,7 +335,8 @@ fn relay() -> (StockAddress, JoinHandle<()>) {
                             let event = door::answers::event(Form::Plain, status, &source, &info).unwrap();
                             say(&mut streams[1 - rank].lock().unwrap(), EVENT, &event);
                         }
-                        let done = door::answers::body(Form::Plain, 4, answer, Reply::Done(Status::SUCCESS), &[]);
+                        let done =
+                            door::answers::body(Form::Plain, [4, 2, 9], answer, Reply::Done(Status::SUCCESS), &[]);
                         say(&mut streams[rank].lock().unwrap(), tag, &done.unwrap());
                     }
                 });
@@ -371,7 +372,7 @@ fn of_output_that_comes_in_several_copies_one_is_handed_on() {
                     let Ok(Asked::Request(_, Answer::Pull(pull))) = read else { panic!("{body:?} is no pull") };
                     pulls.push(pull);
                     let done = Reply::Done(Status::SUCCESS);
-                    let done = door::answers::body(Form::Plain, 4, Answer::Pull(pull), done, &[]);
+                    let done = door::answers::body(Form::Plain, [4, 2, 9], Answer::Pull(pull), done, &[]);
                     say(&mut stream, tag, &done.unwrap());
                     // Unasked first, and then for each of the pulls.
                     for bytes in [format!("{}", pulls.len()), String::new()] {

@@ -35,7 +35,7 @@ fn proc(rank: u32) -> Proc {
 fn answer(of: u8) -> Vec<u8> {
     let nspace = proc(3).nspace;
     let value = |key: &str| Info::new(key, vec![1u8; 3]);
-    let told = |answer, reply| door::body(Form::Plain, 4, answer, reply, &[]).unwrap();
+    let told = |answer, reply| door::body(Form::Plain, [4, 2, 9], answer, reply, &[]).unwrap();
     let ok = Status::SUCCESS;
     match of {
         command::JOB_INFO => job_info::tests::answer(&nspace, 4, 2),

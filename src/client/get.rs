@@ -422,12 +422,19 @@ impl Inner {
         let question = Question::new(proc.rank, "").in_nspace(proc.nspace.as_bytes()).with(&directives);
         let nspace = Nspace::new(self.nspace_of(&self.meant(question))).map_err(|_| Status::ERR_BAD_PARAM)?;
         let proc = Proc::new(nspace, proc.rank);
-        let proc = self.own.groups.native(&proc).unwrap_or(proc);
+        let member = self.own.groups.native(&proc);
+        // All of a group have posted nothing, and who is no rank of it neither.
+        let is_nobody = member.is_none() && self.own.groups.has(&proc.nspace);
+        let proc = member.unwrap_or(proc);
         directives.nspace = None;
         let seconds = directives.timeout.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
         let limit = seconds.map(Duration::from_secs);
         let asked = OwnedQuestion { proc, key, directives };
-        match (self.answer(&asked), way) {
+        let answered = match self.answer(&asked) {
+            Answered::Ask | Answered::Map if is_nobody => Answered::Told(Err(Status::ERR_NOT_FOUND.into())),
+            answered => answered,
+        };
+        match (answered, way) {
             (Answered::Told(told), Way::Blocked) => then(told),
             (Answered::Told(told), Way::Later) => self.link.run_later(move || then(told)),
             (Answered::Ask, _) => self.ask(asked, way, self.link.bound(end_of(limit), given_up, then)),

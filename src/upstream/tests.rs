@@ -330,6 +330,9 @@ fn relay() -> (StockAddress, JoinHandle<()>) {
                         else {
                             panic!("{body:?} is no request");
                         };
+                        if let Request::Get { proc, .. } = &*request {
+                            assert_eq!(proc.nspace, "job", "no stock server ever answers for a job that there is not");
+                        }
                         if let Request::Notify { status, info, .. } = *request {
                             let source = Proc::new(Nspace::new("job").unwrap(), Rank(rank as u32));
                             let event = door::answers::event(Form::Plain, status, &source, &info).unwrap();
@@ -443,6 +446,11 @@ fn a_group_is_made_by_invitation() {
                 false => drop(result.unwrap_err()),
             }
         }
+    }
+    // Its name stands for its members in a Get, and for nobody else.
+    for rank in [Rank::WILDCARD, Rank::UNDEF, Rank(2)] {
+        let nobody = Proc::new(Nspace::new("accepted").unwrap(), rank);
+        assert_eq!(leader.get(&nobody, "k", &[]).unwrap_err().status(), Status::ERR_NOT_FOUND);
     }
     let left = hear(&leader, Status::GROUP_LEFT);
     guest.group_leave(&Nspace::new("accepted").unwrap(), &[]).wait().unwrap();

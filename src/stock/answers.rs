@@ -59,7 +59,8 @@ pub fn body(form: Form, release: Release, answer: Answer, reply: Reply, jobs: &[
         }
         (Answer::Published, Reply::Published(found, items)) => {
             out.one(T::STATUS, &found)?;
-            if found == Status::SUCCESS {
+            // Releases before 7 leave aside what comes with less than everything; those from it on fail without it.
+            if [Status::SUCCESS, Status::ERR_PARTIAL_SUCCESS].contains(&found) {
                 out.published(&items)?;
             }
         }

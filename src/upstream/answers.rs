@@ -177,8 +177,10 @@ mod tests {
         let bytes = told(OLD, Answer::Data(proc(1), None), Reply::Infos(Status::SUCCESS, infos.clone()));
         assert_eq!(read(&bytes, data), Ok(vec![(proc(1), infos.clone())]));
         let item = Pdata { proc: proc(2), key: Key::new("k").unwrap(), value: Value::Uint32(3) };
-        let bytes = told(OLD, Answer::Published, Reply::Published(Status::SUCCESS, vec![item.clone()]));
-        assert_eq!(read(&bytes, published), Ok((Status::SUCCESS, vec![item])));
+        for found in [Status::SUCCESS, Status::ERR_PARTIAL_SUCCESS] {
+            let bytes = told(OLD, Answer::Published, Reply::Published(found, vec![item.clone()]));
+            assert_eq!(read(&bytes, published), Ok((found, vec![item.clone()])));
+        }
         let bytes = told(OLD, Answer::Status, Reply::Done(Status::ERR_TIMEOUT));
         assert_eq!(read(&bytes, nothing), Err(Status::ERR_TIMEOUT));
     }

@@ -48,6 +48,8 @@ impl Reading {
             match requests::read(body, self.form, self.next_pull, room) {
                 // A later release may have more types. Its own server answers so, too.
                 Err(error @ WireError::UnknownType(_)) => Ok(Asked::Unreadable(error.status())),
+                // Whatever a program names a group, or asks about, its library may pass on.
+                Err(WireError::Name(_)) => Ok(Asked::Unreadable(Status::ERR_BAD_PARAM)),
                 read => read,
             }
         }

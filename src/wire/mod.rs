@@ -85,6 +85,9 @@ pub enum WireError {
     /// The bytes are not what any writer makes.
     #[error("bytes that are no {0}")]
     Malformed(&'static str),
+    /// A text that is too long for a name.
+    #[error("a text that is no {0}")]
+    Name(&'static str),
     /// A described pack holds something else.
     #[error("{found} where {wanted} was asked for")]
     Mismatch {
@@ -109,7 +112,7 @@ impl WireError {
     pub fn status(&self) -> Status {
         match self {
             WireError::PastEnd { .. } => Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER,
-            WireError::Malformed(_) => Status::ERR_UNPACK_FAILURE,
+            WireError::Malformed(_) | WireError::Name(_) => Status::ERR_UNPACK_FAILURE,
             WireError::Mismatch { .. } => Status::ERR_PACK_MISMATCH,
             WireError::UnknownType(_) => Status::ERR_UNKNOWN_DATA_TYPE,
             WireError::NoMemory => Status::ERR_NOMEM,

@@ -66,15 +66,15 @@ simple! {
         |from| Text::new(from.text()?.unwrap_or_default()).map_err(|_| WireError::Malformed("text"))?;
     Nspace:
         |nspace, to| to.text(Some(nspace.as_bytes()))?,
-        |from| Nspace::new(from.text()?.unwrap_or_default()).map_err(|_| WireError::Malformed("namespace"))?;
+        |from| Nspace::new(from.text()?.unwrap_or_default()).map_err(|_| WireError::Name("namespace"))?;
     Key:
         |key, to| to.text(Some(key.as_bytes()))?,
-        |from| Key::new(from.text()?.unwrap_or_default()).map_err(|_| WireError::Malformed("key"))?;
+        |from| Key::new(from.text()?.unwrap_or_default()).map_err(|_| WireError::Name("key"))?;
     Option<Key>:
         |key, to| to.text(Some(key.as_ref().map_or(b"", Key::as_bytes)))?,
         |from| match from.text()?.unwrap_or_default() {
             [] => None,
-            name => Some(Key::new(name).map_err(|_| WireError::Malformed("key"))?),
+            name => Some(Key::new(name).map_err(|_| WireError::Name("key"))?),
         };
     Vec<u8>:
         |bytes, to| { bytes.len().put(to)?; to.raw(bytes) },

@@ -206,6 +206,27 @@ fn a_type_that_nobody_knows_here_is_answered_and_the_connection_goes_on() {
 }
 
 #[test]
+fn a_name_that_is_too_long_is_refused_and_the_connection_goes_on() {
+    let mut visit = Visit::new(&Job::new(1, 1), &[Account::of_job("job", 1 << 20)]);
+    let long = Text::new("g".repeat(600)).unwrap();
+    let group = |command: u8| {
+        let mut body = Bodies::new(Form::Plain);
+        body.one(DataType::COMMAND, &command).unwrap().one(DataType::STRING, &long).unwrap().infos(&[]).unwrap();
+        message(101, &body.bytes)
+    };
+    let mut get = Bodies::new(Form::Plain);
+    get.one(DataType::COMMAND, &command::GET).unwrap().one(DataType::STRING, &Text::new("job").unwrap()).unwrap();
+    get.one(DataType::PROC_RANK, &Rank(0)).unwrap().infos(&[]).unwrap().one(DataType::STRING, &long).unwrap();
+    for sent in [group(command::GROUP_LEAVE), group(command::RESOLVE_NODES), message(101, &get.bytes)] {
+        visit.peers[0].write_all(&sent).unwrap();
+        let (header, body) = visit.hear(0);
+        let status = Body::new(&body, Form::Plain).one::<Status>(DataType::STATUS);
+        assert_eq!((header.tag, status), (101, Ok(Status::ERR_BAD_PARAM)));
+    }
+    assert_eq!((visit.notes.left.len(), visit.notes.asked.len()), (0, 0));
+}
+
+#[test]
 fn a_long_message_of_which_more_comes_than_there_is_room_for_is_refused_and_the_next_is_taken() {
     let account = Account::of_job("job", 4 << 20);
     let mut visit = Visit::new(&Job::new(1, 1), std::slice::from_ref(&account));

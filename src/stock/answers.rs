@@ -20,6 +20,10 @@ const GROUPS_WITH_MEMBERS: Release = [4, 2, 4];
 /// First release that is told attributes of it.
 const GROUPS_BY_INFO: Release = [6, 0, 0];
 
+/// First release whose clients end their connection at a longer message than this.
+const SHORT_MESSAGES: Release = [6, 1, 0];
+const LONGEST_OF_THESE: usize = 32 << 20;
+
 /// A status alone, which every request that fails is answered with.
 pub fn status(form: Form, status: Status) -> Written {
     let mut out = Bodies::new(form);
@@ -34,6 +38,12 @@ fn plain(status: Status) -> Status {
 
 /// The answer to a request of a client of that release. `jobs` are those whose information comes with it.
 pub fn body(form: Form, release: Release, answer: Answer, reply: Reply, jobs: &[Told]) -> Written {
+    let whole = whole(form, release, answer, reply, jobs)?;
+    let is_taken = release < SHORT_MESSAGES || whole.len() <= LONGEST_OF_THESE;
+    if is_taken { Ok(whole) } else { status(form, Status::ERR_OUT_OF_RESOURCE) }
+}
+
+fn whole(form: Form, release: Release, answer: Answer, reply: Reply, jobs: &[Told]) -> Written {
     use DataType as T;
     let mut out = Bodies::new(form);
     match (answer, reply) {

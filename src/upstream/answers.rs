@@ -208,6 +208,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_answer_that_is_too_long_for_a_release_is_a_status() {
+        let long = vec![Info::new("x", vec![0u8; 32 << 20])];
+        for (release, is_taken) in [(OLD, true), ([5, 0, 11], true), ([6, 0, 0], true), ([6, 1, 1], false)] {
+            let bytes = told(release, Answer::Data(proc(1), None), Reply::Infos(Status::SUCCESS, long.clone()));
+            let expected = if is_taken { Ok(vec![(proc(1), long.clone())]) } else { Err(Status::ERR_OUT_OF_RESOURCE) };
+            assert!(read(&bytes, data) == expected, "{release:?}");
+        }
+    }
+
     /// Its client would take the number of the members for the context.
     #[test]
     fn before_4_2_4_a_group_is_its_context_alone() {

@@ -220,7 +220,7 @@ fn requests(proc: &Proc, form: Form) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
                 .text(&format!("group{}", proc.rank.0))
                 .list(ty::PROC, &own)
                 .list(ty::INFO, &[info(form, "pmix.grp.actxid", ty::BOOL, &[1])]),
-            done().list(ty::PROC, &own).size(9),
+            done().size(9),
             &[],
         ),
         asked(asks(5), done(), &[]),

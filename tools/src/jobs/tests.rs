@@ -50,7 +50,7 @@ fn ranks_that_wait_for_a_debugger_do_so_until_its_word() {
     assert!(jobs.let_go(Some(&[one])).is_empty(), "it is not stopped");
     assert_eq!(awaiting(&jobs), "0");
     ended(&mut jobs, 10, End::Code(0)).unwrap();
-    assert_eq!(awaiting(&jobs), "");
+    assert!(jobs.awaiting_debugger(1).is_empty());
 }
 
 #[test]

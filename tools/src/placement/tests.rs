@@ -150,7 +150,7 @@ fn words_are_read_in_any_case_and_shortened() {
         ("core:pe", "pe=2"),
         ("core:pe=0", "\"0\""),
         ("ppr:x:core", "\"x\""),
-        ("ppr:2", "There are"),
+        ("ppr:2", "ppr:2:package"),
         ("pe-list=a", "pe-list=0-3,8"),
         ("slot:nolocal", "leave it out"),
         ("seq:file=", ""),

@@ -113,7 +113,7 @@ impl StockInterfaces {
         }
         // There is a door already.
         places.retain(|place| !place.ip().is_loopback());
-        places.sort();
+        places.sort_unstable();
         places.dedup();
         Ok(places)
     }

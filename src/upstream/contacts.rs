@@ -94,7 +94,7 @@ fn search(tmpdir: &Path, anybodys: bool, own: bool) -> Vec<Contact> {
     let is_meant = |name: &[u8]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     let mut search = Search { anybodys, own, entries: 0, found: Vec::new() };
     search.walk(tmpdir, 0, &is_meant);
-    search.found.sort_by_key(|(begun, _)| Reverse(*begun));
+    search.found.sort_unstable_by_key(|(begun, _)| Reverse(*begun));
     let mut all: Vec<Contact> = Vec::new();
     for (_, path) in search.found {
         match trusted(&path, anybodys) {

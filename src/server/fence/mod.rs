@@ -166,7 +166,7 @@ impl Fences {
     /// Takes the fences that wait for a namespace, in the order in which they came.
     fn take_early(&mut self, nspace: &Nspace) -> Vec<(u64, Early)> {
         let mut early: Vec<(u64, Early)> = self.early.extract_if(|_, early| early.awaits == *nspace).collect();
-        early.sort_by_key(|(number, _)| *number);
+        early.sort_unstable_by_key(|(number, _)| *number);
         early
     }
 

@@ -327,7 +327,7 @@ impl Singles {
         }
         if wanted == Some(leaders.len()) {
             let mut procs: Vec<Proc> = leaders.iter().map(|leader| leader.proc.clone()).collect();
-            procs.sort();
+            procs.sort_unstable();
             let added: Vec<Proc> = leaders.iter().flat_map(|leader| leader.part.added.clone()).collect();
             let members = together(floor, &procs, &added);
             if !members.iter().all(|proc| floor.jobs.runs_here(proc)) {
@@ -399,7 +399,7 @@ fn meet(floor: &mut Floor<'_>, constructs: &mut Constructs, single: Single, memb
 /// Leaders in their order, and behind them the members that they add, which have none.
 fn together(floor: &Floor<'_>, leaders: &[Proc], added: &[Proc]) -> Vec<Proc> {
     let mut added = floor.jobs.each(added);
-    added.sort();
+    added.sort_unstable();
     floor.jobs.each(&[leaders, &added].concat())
 }
 

@@ -105,7 +105,7 @@ fn named_order(floor: &Floor<'_>, part: &Part, said: &Said) -> Vec<Proc> {
     let Some(first) = said.come.iter().min().filter(|come| part.first.as_ref().is_none_or(|own| *come < own)) else {
         return wanted;
     };
-    wanted.sort();
+    wanted.sort_unstable();
     let told = said.named.iter().find(|(by, _)| by == first).map(|(_, order)| &order[..]);
     in_order(wanted, told.unwrap_or_default())
 }

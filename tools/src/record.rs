@@ -12,7 +12,6 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
@@ -131,18 +130,20 @@ fn of_namespaces(session: &Path) -> impl Iterator<Item = PathBuf> {
 pub struct Awaited {
     record: Arc<Record>,
     nspace: Nspace,
-    nodes: AtomicUsize,
+    nodes: Mutex<usize>,
 }
 
 impl Awaited {
     /// Those of so many nodes.
     pub fn of(record: &Arc<Record>, nspace: &Nspace, nodes: usize) -> Arc<Self> {
-        Arc::new(Self { record: record.clone(), nspace: nspace.clone(), nodes: AtomicUsize::new(nodes) })
+        Arc::new(Self { record: record.clone(), nspace: nspace.clone(), nodes: Mutex::new(nodes) })
     }
 
     /// A node has done its own. They are forgotten with the last one.
     pub fn done(&self) {
-        if self.nodes.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        *nodes = nodes.saturating_sub(1);
+        if *nodes == 0 {
             self.record.forget(&self.nspace);
         }
     }

@@ -37,7 +37,7 @@ pub const LOOK_THERE: Status = Status::ERR_SILENT;
 /// The ways of information that the server offers, and those that its user wants.
 const OFFERED: &str = "PMIX_GDS_MODULE";
 const WANTED: &str = "PMIX_MCA_gds";
-/// Variable by which a process that has segments tells those of ours that it starts what it has set as [`WANTED`] for
+/// Variable by which a process that has segments tells those of ours that it starts what it has set as `WANTED` for
 /// stock ones beside them: no user has said that.
 pub const FOR_STOCK: &str = "INSTANTON_GDS_FOR_STOCK";
 /// Longest wait for an answer of the plug-in.

@@ -12,8 +12,8 @@ use super::copies::Copies;
 use super::job_info::JobInfo;
 use super::modex::{self, Modex};
 use crate::data::{
-    App, Channels, DataRange, DataType, Info, Key, Nspace, Posted, Proc, Query, Rank, Status, Text, Value, constants,
-    keys,
+    App, Channels, DataRange, DataType, Info, InfoList, Key, Nspace, Posted, Proc, Query, Rank, Status, Text, Value,
+    constants, keys,
 };
 use crate::server::{Accepted, Answer, Completion, Credential, Host, Infos, Published, Server};
 use crate::stock::body::{Bodies, Body};
@@ -216,6 +216,12 @@ impl Host for StockHost {
         let key = key.and_then(|key| Key::new(key).ok());
         let is_told = |item: &&Info| item.key == keys::IMMEDIATE || item.key == keys::TIMEOUT;
         let told: Vec<Info> = info.iter().filter(is_told).cloned().collect();
+        // A server keeps a request about a job that it does not know until its limit, and without a word about now it asks
+        // its host for that job. Slurm's daemons do not survive such a question.
+        let mut about_job = told.clone();
+        if info.is_set(keys::IMMEDIATE) && info.find(keys::TIMEOUT).is_none() {
+            about_job.push(Info::new(keys::TIMEOUT, 1u32));
+        }
         let (server, asked, modex) = (self.server(), proc.clone(), self.modex.clone());
         let fetch = move || match (asked.rank, key) {
             (rank, key) if rank.is_process() => modex.fetch(&asked, key.as_ref(), &told, done),
@@ -229,7 +235,7 @@ impl Host for StockHost {
             // A job that this process has not heard of: first what is known of the job itself.
             let (known, nspace) = (self.known.clone(), proc.nspace.clone());
             let job = Proc::new(proc.nspace.clone(), Rank::WILDCARD);
-            modex::ask(&self.link, &job, None, &[], move |result| {
+            modex::ask(&self.link, &job, None, &about_job, move |result| {
                 let info: Vec<Info> = result.into_iter().flatten().flat_map(|(_, info)| info).collect();
                 let jobs = vec![JobInfo { nspace: Some(nspace).filter(|_| !info.is_empty()), info }];
                 StockHost::register(known, server, jobs, Box::new(fetch));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::client::{Chain, Client, Notice, Output};
-use crate::data::{Channels, Info, Nspace, Rank, Scope, Status, Value, keys};
+use crate::data::{Channels, Info, InfoList, Nspace, Rank, Scope, Status, Value, keys};
 use crate::message::{Reply, Request};
 use crate::server::{NoHost, StockPorts, ToolSupport};
 use crate::stock as door;
@@ -167,6 +167,44 @@ fn the_end_waits_for_no_server_that_takes_nothing() {
     drop(upstream);
     drop(client);
     drop(over);
+    server.join().unwrap();
+}
+
+/// Stock servers ask their host for a job that they do not know, unless somebody wants to know it now.
+#[test]
+fn who_wants_to_know_now_of_a_job_says_so_and_waits_within_bounds() {
+    let (tell, asked) = mpsc::channel();
+    let (address, server) = impostor(move |mut stream| {
+        stream.read_exact(&mut [0; ACK]).unwrap();
+        stream.write_all(&[0; 8]).unwrap();
+        let (tag, _) = read_message(&mut stream).unwrap();
+        say(&mut stream, tag, &job_info::tests::answer(&Nspace::new("job").unwrap(), 4, 0));
+        while let Ok((tag, body)) = read_message(&mut stream) {
+            let asked = door::requests::read(&body, Form::Plain, 1, usize::MAX);
+            if let Ok(Asked::Request(request, _)) = asked
+                && let Request::Get { proc, info, .. } = *request
+            {
+                let seconds = info.time_limit().flatten().map(|limit| limit.as_secs());
+                tell.send((proc.nspace.to_string(), info.is_set(keys::IMMEDIATE), seconds)).unwrap();
+            }
+            say(&mut stream, tag, &door::answers::status(Form::Plain, Status::ERR_NOT_FOUND).unwrap());
+        }
+    });
+    let (upstream, own, _) = Upstream::join(&address, &process(), true, None).unwrap();
+    let client = Client::connect(&own, &[]).unwrap();
+    let (now, limit) = (Info::new(keys::IMMEDIATE, true), Info::new(keys::TIMEOUT, 7u32));
+    for (info, told) in [
+        (vec![now.clone()], (true, Some(1))),
+        (vec![now, limit.clone()], (true, Some(7))),
+        (vec![limit], (false, Some(7))),
+    ] {
+        let found = client.get(&Proc::new(Nspace::new("other").unwrap(), Rank(0)), "mine", &info);
+        assert_eq!(found.unwrap_err().status(), Status::ERR_NOT_FOUND);
+        // Behind that the process itself is asked about.
+        let all: Vec<_> = asked.try_iter().collect();
+        assert_eq!(all[0], ("other".to_owned(), told.0, told.1), "{all:?}");
+    }
+    drop((upstream, client));
     server.join().unwrap();
 }
 

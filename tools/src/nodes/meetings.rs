@@ -36,7 +36,7 @@ use instanton::server::Operation;
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::census::Census;
-use meeting::{Failed, Meeting, Waiting};
+use meeting::{Meeting, Waiting};
 use remembered::{Remembered, about};
 
 /// Most bytes of what was brought that are kept when nobody waits any more.
@@ -229,10 +229,7 @@ impl Meetings {
         meeting.failed = meeting.failed.or(part.failed).or(part.refused);
         match part.failed {
             None => meeting.waiting.push(Waiting { node, procs: named.to_vec(), answer }),
-            Some(_) => {
-                let is_deserted = census.deserted(&key.1, None).contains_key(&node);
-                meeting.failures.push(Failed { node, is_deserted, answer });
-            }
+            Some(_) => meeting.failures.push((node, answer)),
         }
         meeting.count(&key, census, &self.leaders, &mut self.failed);
         let answers = meeting.proceed(&key.0, &mut self.last_context);
@@ -421,15 +418,15 @@ impl Meetings {
         for ((kind, _), queue) in over {
             for meeting in queue {
                 let waiting = meeting.waiting.into_iter().map(|waiting| waiting.answer);
-                let all = waiting.chain(meeting.failures.into_iter().map(|failed| failed.answer));
+                let all = waiting.chain(meeting.failures.into_iter().map(|(_, answer)| answer));
                 answers.extend(all.map(|answer| (answer, Err(status(&kind)))));
             }
         }
         answers
     }
 
-    /// A process of this namespace comes again on a node: failures of that node count no more that nobody has met, there or
-    /// elsewhere. It is missed by no meeting that has failed because of it.
+    /// A process of this namespace comes again on a node: failures of that node count no more that nobody has met. It is
+    /// missed by no meeting that has failed because of it.
     pub fn expect(&mut self, nspace: &Nspace, node: usize) -> Answers {
         let mut answers = Answers::new();
         let is_awaited = |kind: &Kind| !matches!(kind, Kind::OfMembers(_));
@@ -448,11 +445,9 @@ impl Meetings {
             }
             for meeting in queue.iter_mut().filter(|meeting| meeting.come.len() == meeting.failures.len()) {
                 let status = meeting.failed.unwrap_or(Status::ERR_PROC_TERM_WO_SYNC);
-                let is_own = |failed: &mut Failed| failed.node == node && failed.is_deserted;
-                for failed in meeting.failures.extract_if(.., is_own) {
-                    answers.push((failed.answer, Err(status)));
-                    meeting.come.remove(&node);
-                }
+                let own = meeting.failures.extract_if(.., |(other, _)| *other == node);
+                answers.extend(own.map(|(_, answer)| (answer, Err(status))));
+                meeting.come.remove(&node);
             }
             queue.retain(|meeting| !meeting.come.is_empty());
         }

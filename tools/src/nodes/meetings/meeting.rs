@@ -33,15 +33,7 @@ pub struct Meeting {
     pub is_refused: bool,
     pub waiting: Vec<Waiting>,
     /// Nodes whose own part has failed.
-    pub failures: Vec<Failed>,
-}
-
-/// A node whose own part has failed, and that waits for what the others bring.
-pub struct Failed {
-    pub node: usize,
-    /// True if nobody was left there who was told of it.
-    pub is_deserted: bool,
-    pub answer: Answer,
+    pub failures: Vec<(usize, Answer)>,
 }
 
 /// A node that waits for a meeting.
@@ -129,7 +121,7 @@ impl Meeting {
         let mut answers: Answers =
             self.waiting.drain(..).map(|Waiting { answer, .. }| (answer, result.clone())).collect();
         if have_all_come {
-            answers.extend(self.failures.drain(..).map(|failed| (failed.answer, Ok(met.clone()))));
+            answers.extend(self.failures.drain(..).map(|(_, answer)| (answer, Ok(met.clone()))));
         }
         if self.is_spent() && self.data.len() > MOST_KEPT {
             // Whoever comes now is told of the failure. That is worth more than what others have brought.

@@ -77,9 +77,7 @@ fn all_are_answered_when_the_last_has_come_and_the_next_meeting_waits() {
 fn a_failure_that_nobody_has_met_is_taken_back() {
     let mut test = Test::new();
     let (job, gone) = (Nspace::new("job").unwrap(), Status::ERR_PROC_TERM_WO_SYNC);
-    assert_eq!(test.ends(1), []);
     test.come(1, b"!", Some(gone));
-    test.census.expect(&proc(1));
     let answers = test.meetings.expect(&job, 1);
     assert_eq!(test.give(answers), [(1, Err(gone))]);
     assert!(test.meetings.open.is_empty());
@@ -87,19 +85,6 @@ fn a_failure_that_nobody_has_met_is_taken_back() {
     assert_eq!(test.come(1, b"!", Some(gone)), [(0, Err(gone))]);
     let answers = test.meetings.expect(&job, 1);
     assert_eq!(test.give(answers), [], "somebody has been told");
-}
-
-#[test]
-fn a_failure_that_somebody_of_its_node_has_been_told_of_is_that_of_the_others_too() {
-    let (mut test, gone) = (Test::new(), Status::ERR_PARTIAL_SUCCESS);
-    // Of two ranks there one has come, and the other one is started anew before anybody else comes.
-    assert_eq!(test.ends(3), []);
-    assert_eq!(test.come(2, b"!", Some(gone)), []);
-    test.begins_anew(3, 2);
-    assert_eq!([0, 1].map(|node| test.come(node, b"a", None)[0].clone()), [0, 1].map(|node| (node, Err(gone))));
-    assert!(test.meetings.open.is_empty());
-    assert_eq!([0, 1].map(|node| test.come(node, b"a", None).len()), [0, 0]);
-    assert_eq!(test.come(2, b"c", None).len(), 3);
 }
 
 #[test]

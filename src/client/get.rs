@@ -422,16 +422,16 @@ impl Inner {
         let question = Question::new(proc.rank, "").in_nspace(proc.nspace.as_bytes()).with(&directives);
         let nspace = Nspace::new(self.nspace_of(&self.meant(question))).map_err(|_| Status::ERR_BAD_PARAM)?;
         let proc = Proc::new(nspace, proc.rank);
-        let member = self.own.groups.native(&proc);
-        // All of a group have posted nothing, and who is no rank of it neither.
-        let is_nobody = member.is_none() && self.own.groups.has(&proc.nspace);
-        let proc = member.unwrap_or(proc);
+        let proc = self.own.groups.native(&proc).unwrap_or(proc);
         directives.nspace = None;
         let seconds = directives.timeout.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
         let limit = seconds.map(Duration::from_secs);
         let asked = OwnedQuestion { proc, key, directives };
         let answered = match self.answer(&asked) {
-            Answered::Ask | Answered::Map if is_nobody => Answered::Told(Err(Status::ERR_NOT_FOUND.into())),
+            // All of a group have posted nothing, and who is no rank of it neither.
+            Answered::Ask | Answered::Map if self.own.groups.has(&asked.proc.nspace) => {
+                Answered::Told(Err(Status::ERR_NOT_FOUND.into()))
+            }
             answered => answered,
         };
         match (answered, way) {

@@ -2,9 +2,9 @@
 use std::collections::BTreeSet;
 
 use super::floor::Floor;
+use super::group::Group;
 use super::message::{self, Message};
 use super::part::Part;
-use super::registry::Group;
 use super::sharing::Sharing;
 use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};

@@ -430,7 +430,7 @@ fn a_process_that_makes_all_groups_it_may_leaves_others_room() {
             let Server { test, jobs, collectives, groups, .. } = server;
             let (registry, votes) = (&mut groups.registry, &mut groups.votes);
             let floor = &mut Floor { cx: &mut test.cx, jobs, collectives, registry, votes };
-            make::enroll(floor, &name(made), registry::Group::new(vec![proc("job", rank)], None, false));
+            make::enroll(floor, &name(made), group::Group::new(vec![proc("job", rank)], None, false));
             made += 1;
         }
         made - before
@@ -452,7 +452,7 @@ fn many_groups_hear_of_the_death_of_a_member_in_slices() {
     let many = 1000;
     for number in 0..many {
         let members = vec![proc("job", 0), proc("job", 1)];
-        let made = registry::Group::new(members, None, true);
+        let made = group::Group::new(members, None, true);
         server.groups.registry.enroll(&server.jobs, Nspace::new(format!("g{number}")).unwrap(), made);
     }
     server.dies(0);

@@ -453,16 +453,22 @@ fn what_a_process_has_forked_is_cut_off_with_it_by_the_hosts_word() {
     assert_eq!((is_cut(&of_other), server.reactor.router.cx.peers.len()), (true, 0));
 }
 
-#[test]
-fn who_is_started_anew_is_in_no_group_of_the_one_before() {
-    let mut server = TestServer::new();
+/// Has both ranks make a group, and the second one die. Returns the first.
+fn left_of_a_group(server: &mut TestServer) -> ChannelPeer {
     let [mut stays, mut dies] = server.both_come();
-    stays.asks(of_group(&server, Some(&[0, 1]), &[], false));
-    dies.asks(of_group(&server, Some(&[0, 1]), &[], false));
+    stays.asks(of_group(server, Some(&[0, 1]), &[], false));
+    dies.asks(of_group(server, Some(&[0, 1]), &[], false));
     server.turn();
     assert_eq!(replies(&stays).len(), 1);
     dies.goes();
     server.turn();
+    stays
+}
+
+#[test]
+fn who_is_started_anew_is_in_no_group_of_the_one_before() {
+    let mut server = TestServer::new();
+    let mut stays = left_of_a_group(&mut server);
     let mut again = server.comes(1);
     let members = Proc::new(Nspace::new("group").unwrap(), Rank::WILDCARD);
     let of_members = || Request::Fence { procs: vec![members.clone()], info: Vec::new() };
@@ -490,13 +496,7 @@ fn who_is_started_anew_does_not_meet_a_group_that_goes_by_its_name() {
     let excused = vec![Info::new(keys::GROUP_OPTIONAL, true)];
     for (info, ends) in [(Vec::new(), Status::ERR_PARTIAL_SUCCESS), (excused, Status::SUCCESS)] {
         let mut server = TestServer::new();
-        let [mut stays, mut dies] = server.both_come();
-        stays.asks(of_group(&server, Some(&[0, 1]), &[], false));
-        dies.asks(of_group(&server, Some(&[0, 1]), &[], false));
-        server.turn();
-        assert_eq!(replies(&stays).len(), 1);
-        dies.goes();
-        server.turn();
+        let mut stays = left_of_a_group(&mut server);
         // It is there first, and waits for the other's fence of all.
         let mut again = server.comes(1);
         let fenced = again.asks(fence());

@@ -124,6 +124,11 @@ pub const JOB_MEMORY: &str = "instanton.job.memory";
 /// make the server hold together, see [`ServerConfig::user_memory`].
 pub const USER_MEMORY: &str = "instanton.user.memory";
 
+/// An attribute of what a host is told of a collective that has failed on this node (BOOL), beside
+/// `PMIX_LOCAL_COLLECTIVE_STATUS`: a participant had arrived here, and knows of the failure. Its next collective is not
+/// this one, so the failure stays that of the other nodes when another participant of this node is started anew.
+pub const FAILURE_IS_KNOWN: &str = "instanton.failure.is.known";
+
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
 pub struct Server {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::data::{Activity, Rank, RankSet, Value};
-use crate::server::NoHost;
 use crate::server::ctx::slices::Slice;
 use crate::server::ctx::testing::{self, TestCtx, proc};
 use crate::server::waiting::Rooms;
+use crate::server::{FAILURE_IS_KNOWN, NoHost};
 
 thread_local! {
     /// Failed trackers that were gone through for latecomers.
@@ -127,7 +127,10 @@ fn a_death_fails_a_tracker_for_those_who_came_and_for_those_who_come_later() {
     server.lose(1);
     assert_eq!(server.replies(), [(first, Status::ERR_PARTIAL_SUCCESS)]);
     match server.collectives.next_step() {
-        Some(Step::Failed(notice)) => assert!(notice.was_met && !notice.data.is_empty()),
+        Some(Step::Failed(notice)) => {
+            assert!(notice.was_met && !notice.data.is_empty());
+            assert!(notice.info.is_set(FAILURE_IS_KNOWN), "the host is not told that somebody knows");
+        }
         other => panic!("the other nodes are not told: {other:?}"),
     }
     let late = server.arrive(2);

@@ -9,6 +9,7 @@ use crate::account::Charge;
 use crate::collect_small::collect_small;
 use crate::data::{Info, Key, Nspace, Proc, Status, Value, keys};
 use crate::message::door::PeerId;
+use crate::server::FAILURE_IS_KNOWN;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::ticket::TrackerId;
 use crate::server::ctx::timers::TimerId;
@@ -254,7 +255,11 @@ impl Tracker {
     pub fn notice(&self, cx: &Ctx, status: Status) -> FailureNotice {
         let mut info = self.info_for_host();
         info.push(Info::new(keys::LOCAL_COLLECTIVE_STATUS, status));
+        let was_met = self.arrived.len() > 0;
+        if was_met {
+            info.push(Info::new(FAILURE_IS_KNOWN, true));
+        }
         let data = exchange::failure_blob(cx, Failure { status, gone: self.gone.clone() });
-        FailureNotice { signature: self.signature.clone(), was_met: self.arrived.len() > 0, info, data }
+        FailureNotice { signature: self.signature.clone(), was_met, info, data }
     }
 }

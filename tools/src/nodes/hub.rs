@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow};
 use instanton::data::{DataRange, Info, InfoList, Nspace, Proc, Status, keys};
 use instanton::internal::sys::birth;
 use instanton::server::{
-    Accepted, Answer, GroupNews, Host, Server, group_news, guest_failed, leader_lost, member_failed,
+    Accepted, Answer, FAILURE_IS_KNOWN, GroupNews, Host, Server, group_news, guest_failed, leader_lost, member_failed,
 };
 use nix::unistd::Pid;
 
@@ -504,6 +504,7 @@ impl Hub {
             data,
             wants_context: info.is_set(keys::GROUP_ASSIGN_CONTEXT_ID),
             failed: info.find(keys::LOCAL_COLLECTIVE_STATUS).and_then(|info| info.value.as_status()),
+            is_known: info.is_set(FAILURE_IS_KNOWN),
             refused: info.iter().any(|info| info.is_unserved(&SERVED)).then_some(Status::ERR_NOT_SUPPORTED),
             excuses: EXCUSES.iter().any(|key| info.is_set(key)),
             group: match &kind {

@@ -36,7 +36,7 @@ use instanton::server::Operation;
 use rkyv::{Archive, Deserialize, Serialize};
 
 use super::census::Census;
-use meeting::{Meeting, Waiting};
+use meeting::{Failed, Meeting, Waiting};
 use remembered::{Remembered, about};
 
 /// Most bytes of what was brought that are kept when nobody waits any more.
@@ -68,6 +68,8 @@ pub struct Part {
     pub wants_context: bool,
     /// The failure of its part, if that has failed.
     pub failed: Option<Status>,
+    /// True if a process of the node has been told of that failure.
+    pub is_known: bool,
     /// The reason why the whole meeting cannot be, for this node as well as the others.
     pub refused: Option<Status>,
     /// True if the others are to go on without members that are gone.
@@ -229,7 +231,7 @@ impl Meetings {
         meeting.failed = meeting.failed.or(part.failed).or(part.refused);
         match part.failed {
             None => meeting.waiting.push(Waiting { node, procs: named.to_vec(), answer }),
-            Some(_) => meeting.failures.push((node, answer)),
+            Some(_) => meeting.failures.push(Failed { node, is_known: part.is_known, answer }),
         }
         meeting.count(&key, census, &self.leaders, &mut self.failed);
         let answers = meeting.proceed(&key.0, &mut self.last_context);
@@ -418,15 +420,15 @@ impl Meetings {
         for ((kind, _), queue) in over {
             for meeting in queue {
                 let waiting = meeting.waiting.into_iter().map(|waiting| waiting.answer);
-                let all = waiting.chain(meeting.failures.into_iter().map(|(_, answer)| answer));
+                let all = waiting.chain(meeting.failures.into_iter().map(|failed| failed.answer));
                 answers.extend(all.map(|answer| (answer, Err(status(&kind)))));
             }
         }
         answers
     }
 
-    /// A process of this namespace comes again on a node: failures of that node count no more that nobody has met. It is
-    /// missed by no meeting that has failed because of it.
+    /// A process of this namespace comes again on a node: failures of that node count no more that nobody knows of, there
+    /// or elsewhere. It is missed by no meeting that has failed because of it.
     pub fn expect(&mut self, nspace: &Nspace, node: usize) -> Answers {
         let mut answers = Answers::new();
         let is_awaited = |kind: &Kind| !matches!(kind, Kind::OfMembers(_));
@@ -445,9 +447,10 @@ impl Meetings {
             }
             for meeting in queue.iter_mut().filter(|meeting| meeting.come.len() == meeting.failures.len()) {
                 let status = meeting.failed.unwrap_or(Status::ERR_PROC_TERM_WO_SYNC);
-                let own = meeting.failures.extract_if(.., |(other, _)| *other == node);
-                answers.extend(own.map(|(_, answer)| (answer, Err(status))));
-                meeting.come.remove(&node);
+                for failed in meeting.failures.extract_if(.., |failed| failed.node == node && !failed.is_known) {
+                    answers.push((failed.answer, Err(status)));
+                    meeting.come.remove(&node);
+                }
             }
             queue.retain(|meeting| !meeting.come.is_empty());
         }

@@ -33,7 +33,15 @@ pub struct Meeting {
     pub is_refused: bool,
     pub waiting: Vec<Waiting>,
     /// Nodes whose own part has failed.
-    pub failures: Vec<(usize, Answer)>,
+    pub failures: Vec<Failed>,
+}
+
+/// A node whose own part has failed, and that waits for what the others bring.
+pub struct Failed {
+    pub node: usize,
+    /// True if one of its processes has been told of the failure.
+    pub is_known: bool,
+    pub answer: Answer,
 }
 
 /// A node that waits for a meeting.
@@ -121,7 +129,7 @@ impl Meeting {
         let mut answers: Answers =
             self.waiting.drain(..).map(|Waiting { answer, .. }| (answer, result.clone())).collect();
         if have_all_come {
-            answers.extend(self.failures.drain(..).map(|(_, answer)| (answer, Ok(met.clone()))));
+            answers.extend(self.failures.drain(..).map(|failed| (failed.answer, Ok(met.clone()))));
         }
         if self.is_spent() && self.data.len() > MOST_KEPT {
             // Whoever comes now is told of the failure. That is worth more than what others have brought.

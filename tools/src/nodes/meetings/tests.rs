@@ -88,6 +88,20 @@ fn a_failure_that_nobody_has_met_is_taken_back() {
 }
 
 #[test]
+fn a_failure_that_a_process_of_its_node_knows_is_that_of_the_others_too() {
+    let (mut test, gone) = (Test::new(), Status::ERR_PARTIAL_SUCCESS);
+    // Of two ranks there one has come, and the other one is started anew before anybody else comes.
+    assert_eq!(test.ends(3), []);
+    let part = Part { data: b"!".to_vec(), failed: Some(gone), is_known: true, ..Part::default() };
+    assert_eq!(test.come_to(Kind::Fence, 2, part), []);
+    test.begins_anew(3, 2);
+    assert_eq!([0, 1].map(|node| test.come(node, b"a", None)[0].clone()), [0, 1].map(|node| (node, Err(gone))));
+    assert!(test.meetings.open.is_empty());
+    assert_eq!([0, 1].map(|node| test.come(node, b"a", None).len()), [0, 0]);
+    assert_eq!(test.come(2, b"c", None).len(), 3);
+}
+
+#[test]
 fn a_failure_is_told_to_all_once_and_leaves_nothing() {
     let mut test = Test::new();
     let gone = Status::ERR_PROC_TERM_WO_SYNC;

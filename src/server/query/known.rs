@@ -123,7 +123,7 @@ impl Known<'_> {
         of_job.or_else(|| (self.sets)(key.as_str()?, query))
     }
 
-    fn of_job(&self, key: &Key, Subject { asker, proc, directives }: &Subject) -> Option<Value> {
+    fn of_job(&self, key: &Key, Subject { asker, proc, or, directives }: &Subject) -> Option<Value> {
         match key.as_str()? {
             keys::QUERY_NAMESPACES => {
                 let mut names = self.jobs.names();
@@ -145,7 +145,9 @@ impl Known<'_> {
             _ => {
                 let mut directives = directives.clone();
                 directives.settle(key.as_bytes());
-                self.jobs.store(&proc.nspace)?.get(*asker, proc.rank, key, &directives).ok()
+                let store = self.jobs.store(&proc.nspace)?;
+                let mut of_either = [Some(proc.rank), *or].into_iter().flatten();
+                of_either.find_map(|rank| store.get(*asker, rank, key, &directives).ok())
             }
         }
     }
@@ -200,6 +202,8 @@ pub struct Subject {
     /// Rank of the asker, if it is of that job.
     asker: Rank,
     proc: Proc,
+    /// The asker's rank again, where a key that the job does not have is about the asker: no process is named.
+    or: Option<Rank>,
     /// Application, node or session that is meant.
     directives: Directives,
 }
@@ -215,7 +219,8 @@ impl Subject {
             directives.take(info.key.as_bytes(), info.flags, &info.value).ok()?;
         }
         let asker = if asker.nspace == proc.nspace { asker.rank } else { Rank::UNDEF };
-        Some(Subject { asker, proc, directives })
+        let is_named = [keys::PROCID, keys::RANK].iter().any(|key| query.qualifiers.find(key).is_some());
+        Some(Subject { asker, proc, or: Some(asker).filter(|asker| !is_named && *asker != Rank::UNDEF), directives })
     }
 }
 

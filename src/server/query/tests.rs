@@ -186,6 +186,18 @@ fn the_server_answers_what_the_host_leaves_open() {
 }
 
 #[test]
+fn a_key_of_processes_is_about_the_asker_where_none_is_named() {
+    let whole = [Info::new(keys::NSPACE, "job"), Info::new(keys::RANK, Rank::WILDCARD)];
+    let own = Reply::Infos(Status::SUCCESS, vec![Info::new(keys::LOCAL_RANK, 0u16)]);
+    for (named, expected) in [(&[][..], own), (&whole, Reply::Done(Status::ERR_NOT_SUPPORTED))] {
+        let mut bench = Bench::new();
+        bench.ask_with(&[&[keys::LOCAL_RANK]], named);
+        bench.answer(Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(bench.reply(), Some(expected));
+    }
+}
+
+#[test]
 fn a_rank_of_no_namespace_is_refused_and_so_is_a_process_that_is_named_twice() {
     let process = || Info::new(keys::PROCID, proc("job", 0));
     let (rank, nspace) = (Info::new(keys::RANK, Rank(0)), Info::new(keys::NSPACE, "job"));

@@ -212,7 +212,7 @@ fn status(place: &Place) -> anyhow::Result<()> {
     let what = match state {
         State::Absent => "is not there",
         State::Current => "is that of this release",
-        State::Other => "is one of another release than this command",
+        State::Other => "is not that of this command: of another release, or damaged",
     };
     let mut text = format!("{} {what}\n", file.display());
     if let Some((library, release, is_served)) = host {

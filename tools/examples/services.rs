@@ -104,6 +104,9 @@ fn main() -> Outcome {
                     client.log(&[item(keys::LOG_STDOUT), item(keys::LOG_STDERR)], &[]).wait()?;
                     let refused = client.log(&[Info::new(keys::LOG_EMAIL_MSG, text)], &[]).wait();
                     say(&format!("email: {}", refused.unwrap_err().status()))?;
+                    let number = Info::new(keys::LOG_STDOUT, 5).required();
+                    let refused = client.log(&[number, item(keys::LOG_STDERR)], &[]).wait();
+                    say(&format!("no text: {}", refused.unwrap_err().status()))?;
                 }
                 _ => return Err("see the head of this program".into()),
             }

@@ -49,8 +49,8 @@ fn priority(directives: &[Info]) -> i32 {
 /// Logs every item that names a channel of ours; the others are not for us. The answer comes when all is written.
 ///
 /// # Errors
-/// `ERR_NOT_SUPPORTED` when no item does, or one is required that does not; `ERR_OUT_OF_RESOURCE` when our output does
-/// not take it; `ERR_BAD_PARAM` for what is no text.
+/// `ERR_NOT_SUPPORTED` when no item does, or one is required that does not, or cannot be written; `ERR_OUT_OF_RESOURCE`
+/// when our output does not take it; `ERR_BAD_PARAM` for what is no text.
 pub fn log(
     outputs: &[OutputSender; 2],
     client: &Proc,
@@ -97,8 +97,9 @@ fn log_for(
         };
         match logged {
             Ok(()) if once => return Ok(()),
-            // Another channel may take what one does not.
             Ok(()) => result = Ok(()),
+            Err(status) if item.is_required() => return Err(status),
+            // Another channel may take what one does not.
             Err(status) if result.is_err() => result = Err(status),
             Err(_) => {}
         }

@@ -208,7 +208,7 @@ fn logs_go_to_our_output() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), "words\n"), "{ended:?}");
     let mut lines: Vec<_> = ended.stdout.lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["email: PMIX_ERR_NOT_SUPPORTED", "words"]);
+    assert_eq!(lines, ["email: PMIX_ERR_NOT_SUPPORTED", "no text: PMIX_ERR_BAD_PARAM", "words"]);
 }
 
 /// A run whose rank has started a job of two processes that would live for ever; the ids of these, and of the launcher.

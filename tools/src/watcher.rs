@@ -8,10 +8,13 @@
 //! The reaper dies: the launcher that it leaves ends the job and itself, as it does when the guardian dies. The watcher
 //! does not kill it before its time is over: who has killed the reaper may be about to kill the watcher and the
 //! guardian, and the launcher is then all that is left.
+//!
+//! The guardian dies: the launcher ends the job. One that is stopped, or hangs, is killed with all else when its time is
+//! over.
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read};
 use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -20,7 +23,8 @@ use anyhow::{Context, Result};
 use instanton::internal::sys::{birth, process};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::{Pid, setpgid};
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid, setpgid};
 
 use crate::outcome::End;
 use crate::session::Session;
@@ -35,13 +39,20 @@ pub fn run(session: &Session, link: UnixStream, input: Stdio, arguments: Vec<OsS
     setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
     family::adopt_orphans().context("cannot become a subreaper")?;
     let (told, tell) = io::pipe().context("cannot make a pipe")?;
+    let guardian = process::watch(getppid().as_raw());
     let Some(reaper) = birth::fork().context("cannot start the reaper")? else {
         drop(told);
         return reaper::run(session, link, input, arguments, tell);
     };
     drop((tell, input));
     process::call_this("inst-watcher");
-    let end = reaper::end_of(reaper);
+    let end = match (guardian, process::watch(reaper)) {
+        (Ok(guardian), Ok(held)) if is_outlived(&guardian, &held) => {
+            family::end();
+            Ok(End::Signal(Signal::SIGKILL as i32))
+        }
+        _ => reaper::end_of(reaper),
+    };
     if let Ok(End::Signal(_)) = end {
         part(&link, told);
     }
@@ -62,13 +73,34 @@ fn part(link: &UnixStream, mut told: PipeReader) {
     if !family::orphans(|_| false).contains(&launcher) {
         return;
     }
-    let Ok(held) = process::watch(launcher.as_raw()) else { return };
+    if let Ok(held) = process::watch(launcher.as_raw()) {
+        ends_in_time(&held);
+    }
+}
+
+/// Waits for the reaper's end. Returns whether the guardian has ended before, and the reaper goes on beyond the time that
+/// a launcher has to end its job.
+fn is_outlived(guardian: &OwnedFd, reaper: &OwnedFd) -> bool {
+    loop {
+        let mut polled = [reaper, guardian].map(|held| PollFd::new(held.as_fd(), PollFlags::POLLIN));
+        match poll(&mut polled, PollTimeout::NONE) {
+            Err(Errno::EINTR) => {}
+            Err(_) => return false,
+            Ok(_) => return polled[0].any() != Some(true) && !ends_in_time(reaper),
+        }
+    }
+}
+
+/// Waits for a process, but not for ever. Returns whether it has ended.
+fn ends_in_time(held: &OwnedFd) -> bool {
     let until = Instant::now() + PARTING;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-        if poll(&mut [PollFd::new(held.as_fd(), PollFlags::POLLIN)], timeout) != Err(Errno::EINTR) || left.is_zero() {
-            return;
+        match poll(&mut [PollFd::new(held.as_fd(), PollFlags::POLLIN)], timeout) {
+            Err(Errno::EINTR) if !left.is_zero() => {}
+            Ok(ended) => return ended > 0,
+            Err(_) => return false,
         }
     }
 }

@@ -250,6 +250,18 @@ fn nothing_outlives_processes_that_are_killed_after_they_have_seen_others_die() 
     }
 }
 
+/// It cannot see that, and would leave all ranks for as long as it is stopped.
+#[test]
+fn a_stopped_launcher_without_its_guardian_is_killed_in_time() {
+    let (mut job, launcher, members) = family();
+    let all = four(&job, launcher);
+    kill(launcher, Signal::SIGSTOP).unwrap();
+    job.send(Signal::SIGKILL);
+    job.wait();
+    assert!(members.into_iter().chain(all).all(ends));
+    job.assert_no_litter();
+}
+
 #[test]
 fn a_stopped_launcher_without_its_reaper_or_its_watcher_is_killed_at_the_users_third_signal() {
     for killed in [1, 2] {

@@ -34,6 +34,8 @@
 mod account;
 #[cfg(any(feature = "client", feature = "server"))]
 mod attribute_support;
+#[cfg(feature = "server")]
+mod by_number;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(any(feature = "client", feature = "server"))]

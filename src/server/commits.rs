@@ -15,6 +15,7 @@ use super::ctx::slices::Slice;
 use super::ctx::ticket::Ticket;
 use super::jobs::{Jobs, awaited_keys};
 use crate::account::{Charge, Kind};
+use crate::by_number::ByNumber;
 use crate::data::{Proc, Status};
 use crate::message::Posted;
 use crate::message::door::{Outgoing, PeerId};
@@ -61,7 +62,7 @@ struct Commit {
 /// Large commits under way.
 #[derive(Debug, Default)]
 pub struct Commits {
-    under_way: BTreeMap<u64, Commit>,
+    under_way: ByNumber<u64, Commit>,
     by_peer: BTreeMap<PeerId, u64>,
     /// Drafts that wait for a thread.
     waiting: VecDeque<(u64, Draft)>,

@@ -8,6 +8,7 @@ use super::ctx::Ctx;
 use super::ctx::slices::Slice;
 use super::ctx::ticket::Ticket;
 use super::jobs::Jobs;
+use crate::by_number::ByNumber;
 use crate::data::Nspace;
 use crate::store::{Move, NextMove, WriteError};
 use crate::trace;
@@ -24,7 +25,7 @@ enum Stage {
 /// Moves under way, by number.
 #[derive(Debug, Default)]
 pub struct Moves {
-    under_way: BTreeMap<u64, (Nspace, Stage)>,
+    under_way: ByNumber<u64, (Nspace, Stage)>,
     by_job: BTreeMap<Nspace, u64>,
     last: u64,
 }

@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::signature::Signature;
 use super::tracker::Tracker;
+use crate::by_number::ByNumber;
 use crate::data::{Nspace, Proc};
 use crate::server::ctx::ticket::TrackerId;
 
 /// Trackers from the moment they begin until they are answered.
 #[derive(Debug, Default)]
 pub struct Index {
-    signatures: BTreeMap<TrackerId, Signature>,
+    signatures: ByNumber<TrackerId, Signature>,
     /// Numbers of those that involve a namespace, or belong to a group of that name.
     by_name: BTreeMap<Nspace, BTreeSet<u64>>,
     /// Number of those that a process has begun.
@@ -62,7 +63,7 @@ impl Index {
 
     /// All trackers in the order in which they began, each with its signature.
     pub fn all(&self) -> impl Iterator<Item = (TrackerId, &Signature)> {
-        self.signatures.iter().map(|(id, signature)| (*id, signature))
+        self.signatures.iter()
     }
 
     /// The trackers that involve a namespace or belong to a group of that name, each with its signature.

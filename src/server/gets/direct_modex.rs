@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::account::{Charge, Kind};
+use crate::by_number::ByNumber;
 use crate::data::{Info, InfoList, Key, Nspace, Proc, Rank, Status, keys};
 use crate::server::collective::exchange::{self, posted_blob};
 use crate::server::ctx::slices::Slice;
@@ -60,12 +61,12 @@ struct Departure {
 /// All requests that wait.
 #[derive(Default)]
 pub struct DirectModex {
-    waiting: BTreeMap<u64, Wait>,
+    waiting: ByNumber<u64, Wait>,
     by_proc: BTreeMap<Proc, BTreeSet<u64>>,
     /// Requests that are parked, by process and key.
     parked: BTreeMap<Proc, BTreeMap<Key, BTreeSet<u64>>>,
     /// Data of processes that is read by threads.
-    departing: BTreeMap<u64, Departure>,
+    departing: ByNumber<u64, Departure>,
     /// Number of copies of much data of each job that the host holds.
     held: BTreeMap<Nspace, usize>,
     /// Processes whose data its job has no room for before something of it has gone.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::Until;
+use crate::by_number::ByNumber;
 use crate::data::Proc;
 use crate::server::ctx::Ctx;
 use crate::server::ctx::timers::{Deadline, TimerId};
@@ -37,7 +38,7 @@ struct Again {
 /// All requests under way.
 #[derive(Debug, Default)]
 pub struct Fetches {
-    by_number: BTreeMap<u64, Fetch>,
+    by_number: ByNumber<u64, Fetch>,
     numbers: HashMap<(Proc, Until), u64>,
     /// Number of keys that the host waits for, by who asks and whom they are of.
     keys: BTreeMap<(Proc, Proc), usize>,

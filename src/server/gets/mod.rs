@@ -18,6 +18,7 @@ use super::ctx::ticket::Ticket;
 use super::ctx::timers::{Deadline, TimerId};
 use super::ctx::{Ctx, Done};
 use super::jobs::Jobs;
+use crate::by_number::ByNumber;
 use crate::collect_small::collect_small;
 use crate::data::{Info, Key, Nspace, Proc, Rank, Status, Value, keys};
 use crate::message::door::PeerId;
@@ -66,7 +67,7 @@ type ByProc = BTreeMap<Proc, ByKey>;
 #[derive(Default)]
 pub struct Gets {
     /// By number, in the order they came.
-    waiting: BTreeMap<u64, Wait>,
+    waiting: ByNumber<u64, Wait>,
     by_proc: ByProc,
     by_peer: BTreeMap<PeerId, BTreeSet<u64>>,
     sweeps: Sweeps,
@@ -346,7 +347,7 @@ impl Gets {
 
     /// The server ends, and with it whatever still waits.
     pub fn server_over(&mut self, cx: &mut Ctx) {
-        for number in self.waiting.keys().copied().collect::<Vec<_>>() {
+        for number in self.waiting.iter().map(|(number, _)| number).collect::<Vec<_>>() {
             self.end_one(cx, number, Err(Status::ERR_INIT));
         }
         self.direct_modex.end_everything(cx, &Err(Status::ERR_INIT));

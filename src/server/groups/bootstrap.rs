@@ -18,6 +18,7 @@ use super::make;
 use super::part::{Part, added};
 use super::sharing::Sharing;
 use crate::account::Charge;
+use crate::by_number::ByNumber;
 use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
 use crate::message::door::PeerId;
@@ -96,7 +97,7 @@ impl Assembly {
 /// The processes that have come alone, by the order in which they came.
 #[derive(Debug, Default)]
 pub struct Singles {
-    waiting: BTreeMap<u64, Single>,
+    waiting: ByNumber<u64, Single>,
     /// Processes that came alone to one group, each once.
     by_group: BTreeMap<Nspace, BTreeMap<Proc, u64>>,
     /// The groups that a process has come to.
@@ -374,7 +375,7 @@ impl Singles {
     /// A namespace is deregistered: nobody of it comes any more.
     pub fn job_over(&mut self, floor: &mut Floor<'_>, nspace: &Nspace) {
         let of_job = self.waiting.iter().filter(|(_, single)| single.proc.nspace == *nspace);
-        for number in of_job.map(|(number, _)| *number).collect::<Vec<_>>() {
+        for number in of_job.map(|(number, _)| number).collect::<Vec<_>>() {
             self.end(floor, number, Status::EVENT_JOB_END);
         }
     }

@@ -23,6 +23,7 @@ use super::message::Message;
 use super::part::Part;
 use super::sharing::Sharing;
 use super::vote::Subject;
+use crate::by_number::ByNumber;
 use crate::collect_small::collect_small;
 use crate::data::constants::group_operation::{GROUP_CONSTRUCT, GROUP_DESTRUCT};
 use crate::data::{Info, InfoList, Nspace, Proc, Status, keys};
@@ -60,10 +61,10 @@ struct Shared {
 /// Constructs and destructs under way.
 #[derive(Debug, Default)]
 pub struct Constructs {
-    parts: BTreeMap<TrackerId, Part>,
+    parts: ByNumber<TrackerId, Part>,
     /// Data for the host that threads prepare.
     bringing: BTreeMap<TrackerId, Place>,
-    sharing: BTreeMap<TrackerId, Shared>,
+    sharing: ByNumber<TrackerId, Shared>,
     /// Processes of other nodes that have declared themselves leaders of groups which nobody here has come to yet.
     leaders: BTreeMap<Nspace, Proc>,
 }
@@ -264,7 +265,7 @@ impl Constructs {
         };
         let constructs = floor.collectives.complete(id).filter(|tracker| tracker.constructs(id));
         let led: Vec<TrackerId> = constructs.map(|tracker| tracker.id).filter(is_led).collect();
-        led.into_iter().filter_map(|number| self.parts.remove_entry(&number)).collect()
+        led.into_iter().filter_map(|number| Some((number, self.parts.remove(&number)?))).collect()
     }
 
     /// Takes out a construct that its host leaves to the server.

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::floor::Floor;
 use super::message::{Answer, Membership};
+use crate::by_number::ByNumber;
 use crate::collect_small::collect_small;
 use crate::data::{Info, InfoList, Nspace, Proc, Status};
 use crate::message::{Reply, group_results};
@@ -37,7 +38,7 @@ pub struct ToLeader {
 pub struct Guests {
     invited: BTreeMap<Nspace, BTreeMap<Proc, Guest>>,
     groups_of: BTreeMap<Proc, BTreeSet<Nspace>>,
-    by_number: BTreeMap<u64, (Nspace, Proc)>,
+    by_number: ByNumber<u64, (Nspace, Proc)>,
     last: u64,
 }
 

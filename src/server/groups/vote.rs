@@ -5,6 +5,7 @@
 //! its votes are closed; a connection that is gone does not decide any more.
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::by_number::ByNumber;
 use crate::collect_small::collect_small;
 use crate::data::{Nspace, Proc};
 use crate::message::door::PeerId;
@@ -30,7 +31,7 @@ struct Vote {
 /// The votes that are open.
 #[derive(Debug, Default)]
 pub struct Votes {
-    open: BTreeMap<u64, Vote>,
+    open: ByNumber<u64, Vote>,
     by_subject: BTreeMap<Subject, BTreeSet<u64>>,
     by_peer: BTreeMap<PeerId, BTreeSet<u64>>,
     last: u64,

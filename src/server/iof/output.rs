@@ -8,6 +8,7 @@ use super::backlog::Backlog;
 use super::local_output::LocalOutput;
 use super::stream::{Flow, Piece};
 use crate::account::{Charge, Kind};
+use crate::by_number::ByNumber;
 use crate::data::{Channels, Info, Nspace, Proc, Status, keys};
 use crate::message::Push;
 use crate::message::door::{Outgoing, PeerId};
@@ -69,7 +70,7 @@ pub struct Outputs {
     /// Pulls of each peer, by the numbers that it has given them.
     pulls: HashMap<PeerId, BTreeMap<u64, Pull>>,
     /// Pulls that the host is asked about, by their numbers.
-    asked: BTreeMap<u64, (Caller, Pull)>,
+    asked: ByNumber<u64, (Caller, Pull)>,
     /// Numbers and identifiers of those, by their peers.
     asked_by: BTreeMap<PeerId, BTreeMap<u64, u64>>,
     last_asked: u64,

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::items::{Found, Items};
 use super::lookup::Lookup;
+use crate::by_number::ByNumber;
 use crate::data::{Key, Nspace, Proc, Rank, Status};
 use crate::server::host::{Completion, Published};
 
@@ -44,7 +45,7 @@ struct OfAsker {
 /// Look-ups that wait, by number: the longest waiting first.
 #[derive(Debug, Default)]
 pub struct WaitList {
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: ByNumber<u64, Waiting>,
     by_key: HashMap<Key, BTreeSet<u64>>,
     by_asker: BTreeMap<Proc, OfAsker>,
     deadlines: BTreeSet<(Instant, u64)>,

@@ -12,6 +12,7 @@ use super::ctx::Ctx;
 use super::ctx::peers::Caller;
 use super::ctx::ticket::Ticket;
 use crate::account::{Charge, Kind};
+use crate::by_number::ByNumber;
 use crate::data::{Info, Key, Proc, Query, Status, Text, Value};
 use crate::message::door::PeerId;
 use crate::message::{Infos, Reply};
@@ -76,7 +77,7 @@ struct Answers {
 /// Queries that the host is asked about.
 #[derive(Default)]
 pub struct Queries {
-    pending: BTreeMap<u64, Pending>,
+    pending: ByNumber<u64, Pending>,
     by_peer: BTreeMap<PeerId, BTreeSet<u64>>,
     last: u64,
 }

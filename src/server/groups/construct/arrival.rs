@@ -127,7 +127,7 @@ impl Constructs {
             if joined.has_failed() {
                 return None;
             }
-            let part = self.parts.entry(joined.id).or_insert_with(|| {
+            let part = self.parts.get_or_insert_with(joined.id, || {
                 let leader = self.leaders.remove(group).filter(|leader| constructs && signature.contains(leader));
                 Part::led_by(group, leader)
             });

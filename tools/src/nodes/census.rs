@@ -15,6 +15,8 @@ pub struct Census {
     /// Number of ends of processes so far, and that of the last end of each rank.
     ends: u64,
     ended: HashMap<Nspace, BTreeMap<u32, u64>>,
+    /// The last end of each rank that was started anew since, whether or not it has ended again.
+    begun_anew: HashMap<Nspace, BTreeMap<u32, u64>>,
     /// Nodes that are lost.
     down: BTreeSet<usize>,
 }
@@ -49,6 +51,7 @@ impl Census {
         self.tools.remove(nspace);
         self.gone.remove(nspace);
         self.ended.remove(nspace);
+        self.begun_anew.remove(nspace);
     }
 
     /// A process has ended.
@@ -69,6 +72,9 @@ impl Census {
     pub fn expect(&mut self, proc: &Proc) {
         if let Some(gone) = self.gone.get_mut(&proc.nspace) {
             gone.remove(&proc.rank.0);
+        }
+        if let Some(end) = self.end_of(proc) {
+            self.begun_anew.entry(proc.nspace.clone()).or_default().insert(proc.rank.0, end);
         }
     }
 
@@ -116,9 +122,10 @@ impl Census {
         !self.is_gone(proc) && self.node_of(proc).is_some_and(|node| !self.is_down(node))
     }
 
-    /// Returns whether one of these processes has ended after so many ends, and its rank was started anew.
+    /// Returns whether one of these processes has ended after so many ends, and its rank was started anew since.
     pub fn has_begun_anew(&self, procs: &[Proc], since: u64) -> bool {
-        let is_anew = |proc: &Proc| self.end_of(proc).is_some_and(|end| end > since) && !self.is_gone(proc);
+        let end_before = |proc: &Proc| self.begun_anew.get(&proc.nspace)?.get(&proc.rank.0).copied();
+        let is_anew = |proc: &Proc| end_before(proc).is_some_and(|end| end > since);
         self.ends > since && self.each(procs).is_some_and(|each| each.iter().any(|(proc, _)| is_anew(proc)))
     }
 
@@ -206,6 +213,11 @@ mod tests {
         assert_eq!(census.deserted(&all, None), [].into());
         assert_eq!(census.deserted(&all, Some(0)), [(1, vec![proc(1), proc(2)])].into());
         assert_eq!(census.deserted(&all, Some(ends)), [].into());
+        assert!(census.has_begun_anew(&all, 0) && !census.has_begun_anew(&all, ends));
+        census.has_ended(&proc(2));
+        assert!(census.has_begun_anew(&all, 0) && !census.has_begun_anew(&all, ends), "it ends once more");
+        census.expect(&proc(2));
+        assert!(census.has_begun_anew(&all, ends));
         assert!(census.lose(2) && !census.lose(2) && census.is_down(2));
         assert_eq!(census.deserted(&all, None), [(2, vec![proc(3)])].into());
         census.forget(&job);

@@ -5,11 +5,13 @@ mod tool_servers;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
-use instanton::data::{Info, Nspace, Proc, Rank, Status, keys};
+use instanton::data::{Info, Nspace, Proc, Rank, Status, Value, keys};
 use instanton::internal::control::frame::{self, HEADER, Header, Kind, MAX_BODY};
 use instanton::internal::control::handshake::{Attach, Welcome};
 use instanton::internal::control::rendezvous::Uri;
@@ -58,6 +60,50 @@ fn other_users_are_let_in_only_where_the_server_leaves_them_to_its_host() {
     let support = ToolSupport { allows_foreign: true, ..ToolSupport::default() };
     let open = server_of("open@0", Some(support), Arc::default());
     assert!(matches!(knock(&open), Some(Welcome::Accepted { .. })));
+}
+
+/// A thread of another user, whose sockets bear the number of a process. Only root can be one.
+#[test]
+fn roots_tool_goes_to_a_process_of_another_user_and_to_no_socket_that_only_bears_its_number() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let sleeper = |user: u32| Command::new("sleep").arg("1000").uid(user).spawn().unwrap();
+    let (mut roots, mut anothers) = (sleeper(0), sleeper(65534));
+    let others_listen = |pid: u32, sockets: u32| {
+        let listening = thread::spawn(move || {
+            instanton::internal::sys::process::become_user_in_this_thread(65534, 65534).unwrap();
+            let name = |number| format!("instanton-tools-{pid}-real@0.{number}-{pid:032}");
+            let listen = |number| UnixListener::bind_addr(&SocketAddr::from_abstract_name(name(number)).unwrap());
+            (1..=sockets).map(|number| listen(number).unwrap()).collect::<Vec<_>>()
+        });
+        listening.join().unwrap()
+    };
+    let by_process = |pid: u32| Info::new(keys::SERVER_PIDINFO, Value::Pid(pid as i32));
+    let support = ToolSupport { pid: Some(roots.id() as i32), ..ToolSupport::default() };
+    let own = server_of("real@0", Some(support), Arc::default());
+    let impostors = others_listen(roots.id(), 20);
+    let tool = Tool::init(&[by_process(roots.id())]).unwrap();
+    assert_eq!(tool.servers(), [own.proc()]);
+    for impostor in impostors {
+        let Ok((mut stream, _)) = impostor.set_nonblocking(true).and_then(|()| impostor.accept()) else { continue };
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        assert_eq!(said, b"", "it was told something");
+    }
+    let pid = anothers.id();
+    let theirs = others_listen(pid, 1).remove(0);
+    let is_told = thread::spawn(move || {
+        let mut said = [0; HEADER];
+        theirs.accept().unwrap().0.read_exact(&mut said)
+    });
+    assert!(Tool::init(&[by_process(pid)]).is_err(), "it ends the connection");
+    is_told.join().unwrap().unwrap();
+    for sleeper in [&mut roots, &mut anothers] {
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+    }
+    tool.finalize(&[]).unwrap();
 }
 
 #[test]

@@ -3,9 +3,11 @@ mod processes;
 mod tool_servers;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Child;
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Instant;
 
 use instanton::client::Notice;
 use instanton::data::{
@@ -14,6 +16,8 @@ use instanton::data::{
 use instanton::internal::control::rendezvous::{self, Uri};
 use instanton::server::{Server, ServerConfig, ToolSupport};
 use instanton::tool::Tool;
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket};
 use processes::{Job, start_alone};
 use tool_servers::{PATIENCE, RecordingHost, at, server, server_of};
 
@@ -255,6 +259,49 @@ fn servers_are_found_by_name_by_process_and_as_the_systems() {
     assert_eq!(found(Info::new(keys::SERVER_URI, format!("file:{path}").as_str())), [other.proc()]);
     std::fs::remove_file(&file).unwrap();
     assert_eq!(refusal(&[Info::new(keys::TOOL_ATTACHMENT_FILE, path)]), Status::ERR_UNREACH);
+}
+
+/// Sockets that are called as those of a server with that process, and as full as they want to be.
+fn full_doors(pid: i32) -> Vec<OwnedFd> {
+    let of = |number: u32| {
+        let name = format!("instanton-tools-{pid}-full@0.{number}-{:032}", std::process::id());
+        let address = UnixAddr::new_abstract(name.as_bytes()).unwrap();
+        let made = |flags| socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+        let door = made(SockFlag::SOCK_CLOEXEC);
+        bind(door.as_raw_fd(), &address).unwrap();
+        listen(&door, Backlog::new(0).unwrap()).unwrap();
+        let mut held = vec![door];
+        let waits = loop {
+            let caller = made(SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK);
+            let waits = connect(caller.as_raw_fd(), &address);
+            held.push(caller);
+            if waits.is_err() {
+                break waits;
+            }
+        };
+        assert_eq!(waits, Err(Errno::EAGAIN));
+        held
+    };
+    (0..20).flat_map(of).collect()
+}
+
+#[test]
+fn who_has_callers_wait_under_a_servers_name_keeps_no_tool_from_its_server_or_beyond_its_limit() {
+    let pid = i32::MAX - 2;
+    let doors = full_doors(pid);
+    let by_process = Info::new(keys::SERVER_PIDINFO, Value::Pid(pid));
+    let begin = Instant::now();
+    assert_eq!(refusal(&[by_process.clone(), Info::new(keys::TIMEOUT, 1)]), Status::ERR_TIMEOUT);
+    assert_eq!(refusal(std::slice::from_ref(&by_process)), Status::ERR_TIMEOUT);
+    assert!(begin.elapsed() < PATIENCE / 4, "{:?}", begin.elapsed());
+    let support = ToolSupport { pid: Some(pid), ..ToolSupport::default() };
+    let server = server_of("free@0", Some(support), Arc::default());
+    let begin = Instant::now();
+    let tool = Tool::init(&[by_process, Info::new(keys::TIMEOUT, PATIENCE.as_secs() as u32)]).unwrap();
+    assert_eq!(tool.servers(), [server.proc()]);
+    assert!(begin.elapsed() < PATIENCE / 4, "{:?}", begin.elapsed());
+    tool.finalize(&[]).unwrap();
+    drop(doors);
 }
 
 #[test]

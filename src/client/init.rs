@@ -31,6 +31,33 @@ const NAMESPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";
 const STOCK_URI: &str = "PMIX_SERVER_URI41";
 
+/// Users whose server a tool goes to, beside its own user and root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Nobody else.
+    Own,
+    /// This one, if the tool is root's.
+    Of(u32),
+    /// Anybody, if the tool is root's.
+    Anybody,
+}
+
+/// Server that a tool attaches to, and the name that it takes.
+pub(crate) struct Attachment<'a> {
+    /// Name of the server's socket for tools.
+    pub(crate) door: &'a str,
+    /// Whose it may be.
+    pub(crate) whose: Whose,
+    /// Until when it is waited for; for ever without one.
+    pub(crate) until: Option<Instant>,
+    /// True if it is left alone where others wait at its door.
+    pub(crate) at_once: bool,
+    /// The name the tool has, or wants.
+    pub(crate) proc: Option<&'a Proc>,
+    /// The server that is meant, where that is known.
+    pub(crate) server: Option<&'a Nspace>,
+}
+
 /// A server that has let this process in.
 #[derive(Clone)]
 pub(super) struct Reached {
@@ -188,21 +215,25 @@ pub(super) fn enter(address: &Address, info: &[Info], layout: u32) -> Result<Acc
     introduce(socket, Kind::Hello, hello, info, until, refused)
 }
 
-/// Goes to a server as a tool. A server that was not `named` must be the user's own or root's; root may name any.
+/// Goes to a server as a tool.
 pub(super) fn attach(
-    door: &str,
-    named: bool,
+    call: &Attachment<'_>,
     hello: impl Fn(Vec<Info>) -> Attach,
     info: &[Info],
 ) -> Result<Accepted, InitError> {
-    let until = limit_in(info).map(|limit| Instant::now() + limit);
-    let socket = socket::connect(&Door::Abstract(door), until).map_err(|error| match is_late(&error) {
+    let (door, until) = (Door::Abstract(call.door), call.until);
+    let socket = match call.at_once {
+        true => socket::connect_at_once(&door),
+        false => socket::connect(&door, until),
+    };
+    let socket = socket.map_err(|error| match is_late(&error) {
         true => InitError::TimedOut,
-        false => InitError::NoServer(format!("abstract socket {door:?}: {error}")),
+        false => InitError::NoServer(format!("abstract socket {:?}: {error}", call.door)),
     })?;
     let found = owner(&socket)?;
     let own = nix::unistd::geteuid().as_raw();
-    if found != 0 && found != own && !(named && own == 0) {
+    let is_meant = call.whose == Whose::Anybody || call.whose == Whose::Of(found);
+    if found != 0 && found != own && !(own == 0 && is_meant) {
         return Err(InitError::ForeignServer { found, own, named: own });
     }
     introduce(socket, Kind::Attach, hello, info, until, |status, reason| InitError::NotAdmitted { status, reason })

@@ -115,18 +115,6 @@ pub struct Notice {
 /// An event handler. It runs on the client's control thread and must not wait there.
 pub type Handler = Arc<dyn Fn(Notice, Chain) + Send + Sync>;
 
-/// Server that a tool attaches to, and the name that it takes.
-pub(crate) struct Attachment<'a> {
-    /// Name of the server's socket for tools.
-    pub(crate) door: &'a str,
-    /// True if the user has named the server, rather than letting one be found.
-    pub(crate) named: bool,
-    /// The name the tool has, or wants.
-    pub(crate) proc: Option<&'a Proc>,
-    /// The server that is meant, where that is known.
-    pub(crate) server: Option<&'a Nspace>,
-}
-
 /// A process of a job. Every method may be called from any thread.
 ///
 /// A method that has to wait for others returns a [`Pending`] result. A callback that it is given, and a [`Handler`], runs
@@ -261,10 +249,14 @@ impl Client {
 
     /// Attaches to a server as a tool. What belongs to the process rather than to a connection it shares with `first`, the
     /// tool's connection that was there before.
-    pub(crate) fn attach(call: &Attachment<'_>, info: &[Info], first: Option<&Client>) -> Result<Client, InitError> {
+    pub(crate) fn attach(
+        call: &init::Attachment<'_>,
+        info: &[Info],
+        first: Option<&Client>,
+    ) -> Result<Client, InitError> {
         let layout = layout();
         let hello = |info| Attach { proc: call.proc.cloned(), server: call.server.cloned(), layout, info };
-        let accepted = init::attach(call.door, call.named, hello, info)?;
+        let accepted = init::attach(call, hello, info)?;
         let own = first.map_or_else(Arc::default, |client| client.inner.own.clone());
         let client = Self::connected(accepted, layout, own, None)?;
         client.inner.register_all();

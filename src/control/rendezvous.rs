@@ -68,6 +68,13 @@ impl Listed {
         Some((process.uid(), process.gid()))
     }
 
+    /// Returns the user of its process.
+    pub fn user(&self) -> Option<u32> {
+        let about = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let users = about.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        users.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+
     /// All that is known of it (`PMIX_SERVER_INFO_ARRAY`).
     fn info(&self) -> Info {
         let mut known = Vec::new();

@@ -100,10 +100,7 @@ pub enum Door<'a> {
 /// # Errors
 /// The kernel's; `WouldBlock` when the time is over.
 pub fn connect(door: &Door<'_>, until: Option<Instant>) -> io::Result<UnixStream> {
-    let address = match door {
-        Door::Abstract(name) => UnixAddr::new_abstract(name.as_bytes())?,
-        Door::Path(path) => UnixAddr::new(*path)?,
-    };
+    let address = address(door)?;
     let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     loop {
         if let Some(until) = until {
@@ -120,6 +117,27 @@ pub fn connect(door: &Door<'_>, until: Option<Instant>) -> io::Result<UnixStream
             Err(errno) => return Err(errno.into()),
         }
     }
+}
+
+/// Connects to a server that has room for callers.
+///
+/// # Errors
+/// The kernel's; `WouldBlock` where as many wait at its door as it wants to.
+pub fn connect_at_once(door: &Door<'_>) -> io::Result<UnixStream> {
+    let address = address(door)?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    nix::sys::socket::connect(socket.as_raw_fd(), &address)?;
+    let stream = UnixStream::from(beside_standard(socket)?);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+fn address(door: &Door<'_>) -> io::Result<UnixAddr> {
+    Ok(match door {
+        Door::Abstract(name) => UnixAddr::new_abstract(name.as_bytes())?,
+        Door::Path(path) => UnixAddr::new(*path)?,
+    })
 }
 
 /// Moves a connection out of the places of standard input, output and errors, which a process may have closed: what it

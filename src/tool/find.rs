@@ -8,11 +8,12 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "server")]
 use super::stock;
-use crate::client::{Attachment, Client, InitError};
+use crate::client::init::{Attachment, Whose};
+use crate::client::{Client, InitError};
 use crate::control::rendezvous::{self, BadUri, Listed, Uri};
 use crate::control::report;
 use crate::data::{Info, InfoList, Nspace, Proc, Rank, Status, Value, keys};
@@ -24,6 +25,8 @@ const LAUNCHER_URI: &str = "PMIX_LAUNCHER_RNDZ_URI";
 const MAX_ADDRESS: u64 = 4096;
 /// Between two attempts, where nothing else is said.
 const DELAY: Duration = Duration::from_secs(1);
+/// Time for all servers together at whose doors others wait, where no limit is set.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The attributes that are answered here. Others are hints, for the host of the server.
 const KNOWN: [&str; 19] = [
@@ -85,6 +88,8 @@ pub(super) struct Wish {
     places: Vec<Place>,
     retries: u32,
     delay: Duration,
+    /// Until when a server is waited for.
+    until: Option<Instant>,
     /// True if it is a launcher.
     #[cfg(feature = "server")]
     is_launcher: bool,
@@ -137,6 +142,7 @@ impl Wish {
             places: places(info)?,
             retries: number(info, keys::CONNECT_MAX_RETRIES)?.unwrap_or(0),
             delay: number(info, keys::CONNECT_RETRY_DELAY)?.map_or(DELAY, |s| Duration::from_secs(s.into())),
+            until: info.time_limit().flatten().map(|limit| Instant::now() + limit),
             hints: info.iter().filter(|info| !is_own(info)).cloned().collect(),
             #[cfg(feature = "server")]
             is_launcher: info.is_set(keys::LAUNCHER),
@@ -167,7 +173,7 @@ impl Wish {
                     }
                 }
                 // There is a launcher, or there is none.
-                if *place == Place::Launcher {
+                if *place == Place::Launcher || self.until.is_some_and(|until| until <= Instant::now()) {
                     break;
                 }
             }
@@ -177,7 +183,11 @@ impl Wish {
 
     fn enter(&self, place: &Place, first: Option<&Client>) -> Result<Client, InitError> {
         let found = match place {
-            Place::Address(uri) => return self.go(&uri.name, true, Some(&uri.server.nspace), first),
+            Place::Address(uri) => {
+                let server = Some(&uri.server.nspace);
+                let call = Attachment { door: &uri.name, whose: Whose::Anybody, server, ..self.attachment(first) };
+                return Client::attach(&call, &self.hints, first);
+            }
             #[cfg(feature = "server")]
             Place::Stock(address) => return self.join(address, true, first),
             Place::File(path) => return self.enter(&read(path)?, first),
@@ -248,7 +258,8 @@ impl Wish {
         stock::join(address, stock::Visitor { proc, named, is_launcher: self.is_launcher }, &self.hints, first)
     }
 
-    /// Tries the servers that there are and `wanted` holds for, one after the other.
+    /// Tries the servers that there are and `wanted` holds for, one after the other. Anybody can take a name as they have,
+    /// and have callers wait at its door: those where nobody waits come first, and the others have a time together.
     fn search(
         &self,
         wanted: impl Fn(&Listed) -> bool,
@@ -259,35 +270,51 @@ impl Wish {
         let all = rendezvous::servers();
         let all = all.map_err(|source| InitError::System { what: "the list of servers cannot be read", source })?;
         let mut failed = InitError::NoServer("none accepts tools".into());
-        for found in all.iter().filter(|server| wanted(server)) {
-            match self.go(&found.name, named, server, first) {
-                Ok(client) => return Ok(client),
-                Err(error) => {
-                    trace!("{}: {error}", found.name);
-                    // Whoever does not want this tool says more than who has just gone, or is not the one that is
-                    // meant.
-                    let is_other = server.is_some() && error.status() == Status::ERR_NOT_FOUND;
-                    let is_owned = matches!(error, InitError::ForeignServer { .. }) && server.is_none();
-                    let is_late = error.status() == Status::ERR_TIMEOUT && matches!(failed, InitError::NoServer(_));
-                    if matches!(error, InitError::NotAdmitted { .. }) && !is_other || is_owned || is_late {
-                        failed = error;
-                    }
+        let begin = Instant::now();
+        let mut left: Vec<&Listed> = all.iter().filter(|server| wanted(server)).collect();
+        for at_once in [true, false] {
+            let tried = std::mem::take(&mut left);
+            for (at, found) in tried.iter().enumerate() {
+                let whose = match named {
+                    true => found.user().map_or(Whose::Own, Whose::Of),
+                    false => Whose::Own,
+                };
+                let until = match at_once {
+                    true => self.until.map(|until| part_until(until, tried.len().min(2))),
+                    false => Some(part_until(self.until.unwrap_or(begin + PATIENCE), tried.len() - at)),
+                };
+                let call = Attachment { door: &found.name, whose, until, at_once, server, ..self.attachment(first) };
+                let error = match Client::attach(&call, &self.hints, first) {
+                    Ok(client) => return Ok(client),
+                    Err(error) => error,
+                };
+                trace!("{}: {error}", found.name);
+                if at_once && matches!(error, InitError::TimedOut) {
+                    left.push(found);
+                }
+                // Whoever does not want this tool says more than who has just gone, or is not the one that is meant.
+                let is_other = server.is_some() && error.status() == Status::ERR_NOT_FOUND;
+                let is_owned = matches!(error, InitError::ForeignServer { .. }) && server.is_none();
+                let is_late = error.status() == Status::ERR_TIMEOUT && matches!(failed, InitError::NoServer(_));
+                if matches!(error, InitError::NotAdmitted { .. }) && !is_other || is_owned || is_late {
+                    failed = error;
                 }
             }
         }
         Err(failed)
     }
 
-    fn go(
-        &self,
-        door: &str,
-        named: bool,
-        server: Option<&Nspace>,
-        first: Option<&Client>,
-    ) -> Result<Client, InitError> {
-        let known = first.map(Client::proc).or(self.proc.as_ref());
-        Client::attach(&Attachment { door, named, proc: known, server }, &self.hints, first)
+    /// A way to a server that is still to be named.
+    fn attachment<'a>(&'a self, first: Option<&'a Client>) -> Attachment<'a> {
+        let proc = first.map(Client::proc).or(self.proc.as_ref());
+        Attachment { door: "", whose: Whose::Own, until: self.until, at_once: false, proc, server: None }
     }
+}
+
+/// The end of the first of so many equal parts of the time that is left.
+fn part_until(until: Instant, parts: usize) -> Instant {
+    let now = Instant::now();
+    now + until.saturating_duration_since(now) / u32::try_from(parts).unwrap_or(u32::MAX)
 }
 
 /// Returns whether a server is in another process than this one.

@@ -115,6 +115,18 @@ fn each_way_of_waiting_ends_by_the_limit() {
 }
 
 #[test]
+fn a_spawn_ends_by_the_limit_of_its_start_as_well() {
+    let (client, mut peer) = connected();
+    let cmd = Text::new("/bin/true").ok();
+    let apps = [App { cmd, argv: vec![], env: vec![], cwd: None, maxprocs: 1, info: vec![] }];
+    let in_time = Info::new(keys::SPAWN_TIMEOUT, 1);
+    assert!(is_late(client.spawn(&[in_time.clone(), Info::new(keys::TIMEOUT, 1000)], &apps).wait()));
+    assert!(is_late(client.spawn(&[in_time], &apps).wait()));
+    (0..2).for_each(|_| drop(peer.request()));
+    is_sound(&client, &mut peer);
+}
+
+#[test]
 fn who_ends_gives_the_goodbye_no_longer_than_its_limit() {
     let (client, mut peer) = connected();
     assert!(is_late(client.finalize(&limit())));

@@ -52,7 +52,9 @@ impl Client {
     /// `ERR_BAD_PARAM` without an application, or for one that names no program; what the host answers.
     pub fn spawn(&self, job_info: &[Info], apps: &[App]) -> Pending<Nspace, Error> {
         let job_info = job_info.to_vec();
-        let limit = limit_in(&job_info);
+        // The Standard takes both for the same.
+        let limits = [limit_in(&job_info), job_info.seconds(keys::SPAWN_TIMEOUT).flatten()];
+        let limit = limits.into_iter().flatten().min();
         let request = complete_apps(&job_info, apps).map(|apps| Request::Forward(Forward::Spawn { job_info, apps }));
         self.prepare("PMIx_Spawn", limit, move |inner, callback: Callback<Nspace, Error>| {
             let meeting = Arc::downgrade(inner);

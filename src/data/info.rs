@@ -152,7 +152,12 @@ pub trait InfoList {
 
     /// Returns the time limit that is given (`PMIX_TIMEOUT`, seconds). `Some(None)` is one of 0, which means for ever.
     fn time_limit(&self) -> Option<Option<Duration>> {
-        let value = &self.find(keys::TIMEOUT)?.value;
+        self.seconds(keys::TIMEOUT)
+    }
+
+    /// Returns a time limit that is given under a key, as [`time_limit`](Self::time_limit).
+    fn seconds(&self, key: &str) -> Option<Option<Duration>> {
+        let value = &self.find(key)?.value;
         let seconds = u64::try_from(value.as_i64()?).unwrap_or(0);
         Some((seconds > 0).then(|| Duration::from_secs(seconds.min(u64::from(u32::MAX)))))
     }

@@ -106,6 +106,7 @@ impl Listener {
     /// # Errors
     /// The kernel's.
     pub fn adopt(&mut self, stream: UnixStream) -> io::Result<()> {
+        strays::refuse(&stream);
         self.add(stream, None)
     }
 
@@ -166,6 +167,7 @@ impl Listener {
                 Ok(peer) => {
                     // It is told, if it still listens.
                     let _ = socket::send(&stream, &message::answer(Outcome::Refused, 0), &[]);
+                    strays::close(&stream);
                     Err(io::Error::other(format!("user {} may not read", peer.uid)))
                 }
                 Err(error) => Err(error),
@@ -238,6 +240,12 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        strays::close(&self.stream);
     }
 }
 

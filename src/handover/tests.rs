@@ -196,6 +196,21 @@ fn strangers_and_nonsense_are_cut_off_and_nobody_else() {
 }
 
 #[test]
+fn a_reader_that_sends_descriptors_is_refused_or_cut_off() {
+    let (mut listener, mut writer) = (Listener::open().unwrap(), writer(&Limits::default()));
+    let (theirs, ours) = UnixStream::pair().unwrap();
+    listener.adopt(ours).unwrap();
+    match socket::send(&theirs, b"x", &[theirs.as_fd()]) {
+        Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
+        // The kernel is older.
+        Ok(_) => {
+            listener.serve(&mut writer).unwrap();
+            assert_eq!(listener.readers(), 0);
+        }
+    }
+}
+
+#[test]
 fn a_reader_that_gets_no_page_copies() {
     let mut writer = writer(&Limits { budget: Budget::new(1 << 20), ..Limits::default() });
     post(&mut writer, "card", 1u32);

@@ -62,13 +62,13 @@ pub(crate) mod pin;
 pub mod probe;
 #[cfg(feature = "server")]
 pub mod process;
-#[cfg(feature = "server")]
+#[cfg_attr(not(feature = "server"), expect(dead_code, reason = "the store asks for one of its counts"))]
 pub mod queue;
 pub mod random;
 #[cfg(feature = "server")]
 pub mod regular_file;
 pub(crate) mod scratch;
-#[cfg(feature = "peers")]
+#[cfg_attr(not(feature = "peers"), expect(dead_code, reason = "the store starts threads with it"))]
 pub mod signals;
 #[cfg(feature = "server")]
 pub mod sock_diag;

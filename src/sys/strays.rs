@@ -13,9 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use instanton_layout::sync::{AtomicBool, Ordering};
 
-#[cfg(feature = "server")]
 use super::{queue, signals};
-#[cfg(feature = "server")]
 use crate::trace;
 
 /// True if the kernel cannot have sockets refuse descriptors. Read without order: it is set before the first peer comes.
@@ -74,7 +72,6 @@ pub fn clean(socket: &impl AsFd, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Has a thread close a socket at which descriptors may lie, once its owner has.
-#[cfg(feature = "server")]
 pub fn close(socket: &impl AsFd) {
     if !looks_first() || !queue::readable(socket).is_ok_and(|bytes| bytes > 0) {
         return;

@@ -68,13 +68,6 @@ impl Listed {
         Some((process.uid(), process.gid()))
     }
 
-    /// Returns the user of its process.
-    pub fn user(&self) -> Option<u32> {
-        let about = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
-        let users = about.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-        users.split_ascii_whitespace().nth(1)?.parse().ok()
-    }
-
     /// All that is known of it (`PMIX_SERVER_INFO_ARRAY`).
     fn info(&self) -> Info {
         let mut known = Vec::new();
@@ -92,6 +85,13 @@ impl Listed {
         }
         Info::new(keys::SERVER_INFO_ARRAY, Value::DataArray(DataArray::of_info(known)))
     }
+}
+
+/// Returns the user of a process.
+pub fn user_of(pid: i32) -> Option<u32> {
+    let about = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let users = about.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// A server's own name, as one text.

@@ -276,7 +276,7 @@ impl Wish {
             let tried = std::mem::take(&mut left);
             for (at, found) in tried.iter().enumerate() {
                 let whose = match named {
-                    true => found.user().map_or(Whose::Own, Whose::Of),
+                    true => rendezvous::user_of(found.pid).map_or(Whose::Own, Whose::Of),
                     false => Whose::Own,
                 };
                 let until = match at_once {

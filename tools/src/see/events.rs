@@ -181,7 +181,7 @@ fn listen(source: &Source, place: usize, tell: &Sender<(usize, Notice)>) -> Resu
         source.client().register_event_handler(&[], &watch, handler).then(move |result| _ = done.send(result));
     let silent = |error: &dyn std::fmt::Display| Failure::Silent(error.to_string());
     registered.map_err(|error| silent(&error))?;
-    let result = is_done.recv_timeout(super::source::PATIENCE).map_err(|_| silent(&"no answer"))?;
+    let result = is_done.recv_timeout(super::patience::PATIENCE).map_err(|_| silent(&"no answer"))?;
     result.map(drop).map_err(|error| silent(&error))
 }
 

@@ -15,6 +15,7 @@ pub mod job_row;
 mod jobs;
 mod json;
 pub mod missing;
+mod patience;
 mod places;
 pub mod ps;
 pub mod query;

@@ -2,11 +2,17 @@
 //!
 //! The kernel's table of sockets lists servers of this library, and files in the temporary directory those of the
 //! reference implementation. A name of an `instanton up` is in its session directory.
+use std::io;
+
 use clap::Args;
 use instanton::data::{Info, InfoList, Query, Text, Value, keys};
+use instanton::internal::control::rendezvous::{self, Uri};
+use instanton::internal::sys::socket::{self, Door};
 use instanton::tool::Tool;
+use nix::unistd::geteuid;
 use serde::Serialize;
 
+use super::patience::Whose;
 use crate::args::as_said;
 use crate::persistent::place;
 
@@ -45,6 +51,9 @@ pub struct Server {
     /// Attributes of the way to it.
     #[serde(skip)]
     pub way: Vec<Info>,
+    /// Whose it is.
+    #[serde(skip)]
+    pub whose: Whose,
 }
 
 impl Server {
@@ -94,7 +103,24 @@ impl Server {
         let library = if address.contains(";instanton:") { Library::Instanton } else { Library::Stock };
         let name = address.split_once(';').map(|(name, _)| name.to_owned());
         let way = vec![Info::new(keys::SERVER_URI, Value::string(address))];
-        Self { name, pid: None, uid: None, up: None, library, way }
+        Self { name, pid: None, uid: None, up: None, library, way, whose: Whose::Own }
+    }
+
+    /// Returns whether it is of the user whose process its name says, who is noted. Anybody can take such a name.
+    fn is_genuine(&mut self) -> bool {
+        let uri = self.way.find(keys::SERVER_URI).and_then(|info| info.value.as_str()?.parse::<Uri>().ok());
+        let (Some(uri), Some(pid)) = (uri, self.pid) else { return true };
+        let peer = match socket::connect_at_once(&Door::Abstract(&uri.name)).map(|it| socket::peer(&it)) {
+            Ok(Ok(peer)) => peer.uid,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.whose = Whose::Unknown;
+                return true;
+            }
+            // It is gone.
+            Ok(Err(_)) | Err(_) => return true,
+        };
+        self.whose = if peer == geteuid().as_raw() { Whose::Own } else { Whose::Others(peer) };
+        peer == 0 || rendezvous::user_of(pid).is_none_or(|user| user == peer)
     }
 
     fn read(about: &[Info]) -> Option<Self> {
@@ -109,7 +135,7 @@ impl Server {
             (None, None) => return None,
         };
         let uid = number(keys::USERID).and_then(|uid| u32::try_from(uid).ok());
-        Some(Self { name, pid, uid, up: None, library, way })
+        Some(Self { name, pid, uid, up: None, library, way, whose: Whose::Own })
     }
 }
 
@@ -187,12 +213,18 @@ fn all() -> Vec<Server> {
     for server in &mut servers {
         server.up = ups.iter().find(|up| Some(up.pid) == server.pid).map(|up| up.name.clone());
     }
-    servers.sort_by_key(|server| server.pid);
+    servers.retain_mut(|server| server.is_genuine());
+    // Those that are waited for come last.
+    servers.sort_by_key(|server| (server.whose == Whose::Unknown, server.pid));
     servers
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+    use std::os::unix::process::CommandExt;
+
     use super::*;
 
     #[test]
@@ -201,6 +233,37 @@ mod tests {
         assert!(at("a@0:0").is_of_run(&at("a@0:1")) && at("a@0:1").place() == Some(("a@0", 1)));
         assert!(!at("a@0:0").is_of_run(&at("b@0:1")));
         assert!(!at("odd").is_of_run(&at("odd")));
+    }
+
+    /// A thread of another user, whose socket bears the number of our process. Only root can be one.
+    #[test]
+    fn a_socket_that_bears_the_number_of_anothers_process_is_no_server() {
+        let found = |pid: u32, number: u32| {
+            let name = format!("instanton-tools-{pid}-genuine@0.{number}-{pid:032}");
+            let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+            let mut server = Server::at(&format!("genuine@0.{number};instanton:{name}"));
+            server.pid = Some(pid as i32);
+            (listener, server)
+        };
+        let (_listens, mut own) = found(std::process::id(), 0);
+        assert!(own.is_genuine() && own.whose == Whose::Own);
+        if !geteuid().is_root() {
+            return;
+        }
+        let of_another = |pid: u32, number: u32| {
+            let made = std::thread::spawn(move || {
+                instanton::internal::sys::process::become_user_in_this_thread(65534, 65534).unwrap();
+                found(pid, number)
+            });
+            made.join().unwrap()
+        };
+        let (_listens, mut impostor) = of_another(std::process::id(), 1);
+        assert!(!impostor.is_genuine());
+        let mut sleeper = std::process::Command::new("sleep").arg("1000").uid(65534).spawn().unwrap();
+        let (_listens, mut others) = of_another(sleeper.id(), 2);
+        assert!(others.is_genuine() && others.whose == Whose::Others(65534));
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
     }
 
     #[test]

@@ -3,16 +3,14 @@
 //! A server that is stopped or hangs costs its time limit and is told of; others are looked into all the same.
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::Instant;
 
 use instanton::client::{Client, Error, InitError};
 use instanton::data::{Info, InfoList, Query, Status, Text, Value, keys};
 use instanton::tool::Tool;
 
+use super::patience::{self, PATIENCE};
 use super::places::{Library, Server};
-
-/// Time that a server has for one answer.
-pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Beginning of the keys of this project's own.
 const OWN: &[u8] = b"instanton.";
@@ -50,12 +48,19 @@ impl Source {
     /// # Errors
     /// When it cannot be reached, or does not let us in.
     pub fn attach(server: Server) -> Result<Self, Failure> {
-        let mut wish = server.way.clone();
-        wish.push(Info::new(keys::TIMEOUT, PATIENCE.as_secs() as u32));
+        let (mut wish, left) = (server.way.clone(), patience::left(server.whose));
+        if left.is_zero() {
+            return Err(Failure::Silent("it is not asked: others of its user do not answer".into()));
+        }
+        let begin = Instant::now();
+        wish.push(Info::new(keys::TIMEOUT, left.as_secs().max(1) as u32));
         let tool = Tool::init(&wish).map_err(|error| match error {
             InitError::ForeignServer { .. } => Failure::NotOurs,
             error if error.status() == Status::ERR_INVALID_CRED => Failure::NotOurs,
-            error => Failure::Silent(error.to_string()),
+            error => {
+                patience::spend(server.whose, begin.elapsed());
+                Failure::Silent(error.to_string())
+            }
         })?;
         Ok(Self { server, client: tool.primary(), tool })
     }
@@ -130,9 +135,10 @@ impl Source {
         let (tell, told) = mpsc::channel();
         let sent = self.client.query(&queries).then(move |answer| _ = tell.send(answer));
         let answer = match sent {
-            Ok(()) => told
-                .recv_timeout(PATIENCE)
-                .map_err(|_| Failure::Silent(format!("no answer within {} s", PATIENCE.as_secs())))?,
+            Ok(()) => told.recv_timeout(PATIENCE).map_err(|_| {
+                patience::spend(self.server.whose, PATIENCE);
+                Failure::Silent(format!("no answer within {} s", PATIENCE.as_secs()))
+            })?,
             Err(error) => Err(error),
         };
         match answer {

@@ -9,6 +9,7 @@ use super::super::sample::{Sample, ServerSample};
 use super::super::state::Action;
 use super::*;
 use crate::see::jobs::{Job, Process};
+use crate::see::patience::Whose;
 use crate::see::places::Server;
 
 /// The lines of a screen of that size, without what is blank at their ends.
@@ -21,7 +22,8 @@ fn screen(state: &State, (width, height): (u16, u16)) -> Vec<String> {
 }
 
 fn server(pid: i32, library: Library) -> Server {
-    Server { name: Some(format!("s{pid}:0")), pid: Some(pid), uid: Some(0), up: None, library, way: Vec::new() }
+    let name = Some(format!("s{pid}:0"));
+    Server { name, pid: Some(pid), uid: Some(0), up: None, library, way: Vec::new(), whose: Whose::Own }
 }
 
 fn told(library: Library, requests: u64) -> ServerSample {

@@ -152,9 +152,15 @@ impl Jobs {
         let limits = Limits { budget: cx.accounts.shared_of(nspace), ..Limits::default() };
         let job = self.entry(cx, nspace)?;
         let anew = job.store.is_none() || job.is_untouched();
+        let as_many = job.local_procs == Some(local_procs);
         let made = info.map_err(JobStoreError::from).and_then(|info| match &mut job.store {
             Some(store) if !anew => store.replace(nspace, info),
-            store => JobStore::create(nspace, info, &limits).map(|made| *store = Some(made)),
+            store => JobStore::create(nspace, info, &limits).map(|made| {
+                let former = store.replace(made);
+                if let (Some(former), Some(made)) = (former.filter(|_| as_many), store) {
+                    made.take_files(nspace, former);
+                }
+            }),
         });
         if let Err(e) = made {
             trace!("namespace {nspace} cannot be registered: {e}");

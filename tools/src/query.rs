@@ -172,7 +172,7 @@ fn known(key: &str, live: Option<&LiveJob>, limit: Option<Instant>) -> Option<Va
     match key {
         keys::QUERY_PROC_TABLE => array(live?.table()),
         keys::QUERY_JOB_STATUS => Some(live?.status().into()),
-        keys::QUERY_SPAWN_SUPPORT => Some(Value::string(spawn::served().join(","))),
+        keys::QUERY_SPAWN_SUPPORT => Some(Value::string(spawn::supported().join(","))),
         keys::QUERY_STORAGE_LIST => Some(Value::string(usage::storage().join(","))),
         keys::QUERY_DEBUG_SUPPORT => Some(Value::string([&stops::KEYS[..], &daemons::KEYS].concat().join(","))),
         keys::TIME_REMAINING => {

@@ -75,6 +75,9 @@ const MORE: [&str; 29] = [
     keys::SET_SESSION_CWD,
 ];
 
+/// Attributes that say where processes run, served where what they say is known here.
+const PLACEMENTS: [&str; 7] =
+    [keys::MAPBY, keys::RANKBY, keys::BINDTO, keys::PPR, keys::CPU_LIST, keys::CPUS_PER_PROC, keys::NO_OVERSUBSCRIBE];
 /// Most attributes of one job that say where its processes run, the last of all, and bytes of each: more is a hint that
 /// nobody reads.
 const MOST_PLACEMENTS: usize = 64;
@@ -86,6 +89,11 @@ const MOST_MEMBERS: usize = 1 << 18;
 /// All attributes that are served, whatever they say.
 pub fn served() -> Vec<&'static str> {
     launch::SERVED.iter().chain(&MORE).copied().collect()
+}
+
+/// The same, and those that are about placement.
+pub fn supported() -> Vec<&'static str> {
+    served().into_iter().chain(PLACEMENTS).collect()
 }
 
 impl Request {
@@ -166,9 +174,11 @@ impl Request {
     /// `ERR_NOT_SUPPORTED` for an attribute that is required and says what is unknown here.
     pub fn policy(&self, run: &Policy) -> Result<Policy, Status> {
         let infos = self.infos();
-        let said: Vec<&Info> = infos.iter().filter(|info| is_placement(info)).collect();
+        let is_place = |info: &Info| is_placement(info) && info.key != keys::NO_OVERSUBSCRIBE;
+        let said: Vec<&Info> = infos.iter().filter(|info| is_place(info)).collect();
         let said = &said[said.len().saturating_sub(MOST_PLACEMENTS)..];
-        let mut policy = Policy { by_thread: run.by_thread, ..Policy::default() };
+        let no_oversubscribe = infos.is_set(keys::NO_OVERSUBSCRIBE);
+        let mut policy = Policy { by_thread: run.by_thread, no_oversubscribe, ..Policy::default() };
         if said.is_empty() {
             policy.binding = Binding { to: Some(run.binds()), overloads: true, ..run.binding };
             policy.per_rank = run.per_rank;
@@ -181,6 +191,10 @@ impl Request {
                 _ if text.len() > LONGEST_PLACEMENT => Err("it is too long".to_owned()),
                 Some(keys::MAPBY) => changed.map_by(text),
                 Some(keys::RANKBY) => changed.rank_by(text),
+                // Open MPI has the word before it, for `npernode`.
+                Some(keys::PPR) => changed.map_by(&format!("ppr:{}", text.trim_start_matches("ppr:"))),
+                Some(keys::CPU_LIST) => changed.map_by(&format!("pe-list={text}")),
+                Some(keys::CPUS_PER_PROC) => changed.map_by(&format!(":pe={}", info.value.as_u32().unwrap_or(0))),
                 _ => changed.bind_to(text),
             };
             // There is nobody to read a file for.
@@ -315,7 +329,7 @@ fn before_path(path: &Text, spec: &AppSpec) -> OsString {
 
 /// Returns whether an attribute is about placement.
 fn is_placement(info: &Info) -> bool {
-    [keys::MAPBY, keys::RANKBY, keys::BINDTO].iter().any(|key| info.key == *key)
+    PLACEMENTS.iter().any(|key| info.key == *key)
 }
 
 #[cfg(test)]
@@ -430,6 +444,20 @@ mod tests {
         let numa = [Info::new(keys::MAPBY, "numa:pe=2").required(), Info::new(keys::RANKBY, "moon")];
         assert_eq!(policy(&numa).map(|policy| policy.mapping), Ok(Mapping::By(Kind::Numa)));
         assert_eq!(policy(&[Info::new(keys::BINDTO, "moon").required()]), Err(Status::ERR_NOT_SUPPORTED));
+        for text in ["2:package", "ppr:2:package"] {
+            let each = policy(&[Info::new(keys::PPR, text).required()]).unwrap();
+            assert_eq!(each.mapping, Mapping::PerObject(2, Kind::Package));
+        }
+        let listed = [Info::new(keys::CPU_LIST, "0-1,3").required(), Info::new(keys::CPUS_PER_PROC, 2u32).required()];
+        let listed = policy(&listed).unwrap();
+        assert_eq!((listed.mapping, listed.per_rank), (Mapping::Units(vec![0, 1, 3]), Some(2)));
+        let refused = [Info::new(keys::PPR, "2").required(), Info::new(keys::CPUS_PER_PROC, 0u32).required()];
+        assert_eq!(
+            refused.map(|info| policy(&[info])),
+            [Err(Status::ERR_NOT_SUPPORTED), Err(Status::ERR_NOT_SUPPORTED)]
+        );
+        let crowded = |value| policy(&[Info::new(keys::NO_OVERSUBSCRIBE, value)]).unwrap().no_oversubscribe;
+        assert_eq!([true, false].map(crowded), [true, false]);
         let units = |numbers: &str| policy(&[Info::new(keys::MAPBY, format!("pe-list={numbers}").as_str())]).unwrap();
         assert_eq!(units("0-3,8").mapping, Mapping::Units(vec![0, 1, 2, 3, 8]));
         for too_much in ["0-65535,0", &["0-40000"; 2].join(","), &["0"; LONGEST_PLACEMENT].join(",")] {

@@ -69,6 +69,26 @@ fn a_program_is_called_as_its_words_say() {
 }
 
 #[test]
+fn a_job_that_wants_slots_of_its_own_is_not_started_without() {
+    let (mut job, tool) = attached();
+    let client = tool.primary();
+    let spawn = |ranks: i32, info: Info| {
+        let spawned = client.spawn(&[info.required()], &[app("true", &["true"], ranks)]).wait();
+        spawned.err().map(|error| error.status())
+    };
+    let too_many = Some(Status::ERR_JOB_INSUFFICIENT_RESOURCES);
+    assert_eq!(spawn(1 << 14, Info::new(keys::NO_OVERSUBSCRIBE, true)), too_many);
+    assert_eq!(spawn(1 << 14, Info::new(keys::MAPBY, ":nooversubscribe")), too_many);
+    assert_eq!(spawn(2, Info::new(keys::PPR, "1:node")), Some(Status::ERR_JOB_FAILED_TO_MAP));
+    assert_eq!(
+        [spawn(1, Info::new(keys::PPR, "1:node")), spawn(2, Info::new(keys::NO_OVERSUBSCRIBE, false))],
+        [None; 2]
+    );
+    job.write("\n");
+    assert_eq!(job.finish().code, Some(0));
+}
+
+#[test]
 fn a_job_is_ended_when_its_time_is_over() {
     let (mut job, tool) = attached();
     let client = tool.primary();

@@ -78,6 +78,9 @@ impl Running {
             Some(homes) => job.place(Placement::unbound(homes), Vec::new()),
             None => {
                 let policy = request.policy(&first.placement.policy)?;
+                if policy.no_oversubscribe && ranks > self.jobs.free_slots() {
+                    return Err(Status::ERR_JOB_INSUFFICIENT_RESOURCES);
+                }
                 let parts = request.parts(&hosts, first.slots)?;
                 let placement = placing::beside(&self.jobs, policy, &parts, &up)?;
                 job.place(placement, self.jobs.before_on_nodes());

@@ -80,10 +80,21 @@ pub struct Job {
     pub slots: u32,
     /// Slots of each node where the options of the run give them.
     pub slots_of_nodes: Option<Vec<u32>>,
+    /// Slots of simulated nodes: those that were given, and of all of them.
+    pub simulated_slots: Simulated,
     /// Places of its ranks on the machine of their nodes.
     pub placement: Placement,
     /// Number of ranks of the run's first job.
     first_size: u32,
+}
+
+/// Slots of simulated nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Simulated {
+    /// Of each, where they were given. Others have as many as the machine.
+    pub given: Option<Vec<u32>>,
+    /// Of all together, where there are several nodes.
+    pub all: Option<u32>,
 }
 
 /// Nodes of a job's ranks.
@@ -105,6 +116,7 @@ struct Run {
     session: Session,
     first_size: u32,
     slots: u32,
+    simulated_slots: Simulated,
 }
 
 impl Job {
@@ -121,6 +133,7 @@ impl Job {
             session,
             first_size,
             slots: processors(),
+            simulated_slots: Simulated::default(),
         };
         Self::plan(run, 1, None, 0, specs)
     }
@@ -144,6 +157,7 @@ impl Job {
             session: self.session.clone(),
             first_size: self.first_size,
             slots: self.slots,
+            simulated_slots: self.simulated_slots.clone(),
         };
         Self::plan(run, number, parent, before, specs)
     }
@@ -178,6 +192,7 @@ impl Job {
             psets: Vec::new(),
             slots: run.slots,
             slots_of_nodes: None,
+            simulated_slots: run.simulated_slots,
             placement: Placement::default(),
             first_size: run.first_size,
         })
@@ -310,9 +325,15 @@ impl Job {
     }
 
     /// Returns the number of slots of the session, which every job of the run is told alike: the processors that we may
-    /// use, and as many as the first job has ranks.
+    /// use, on each simulated node, and as many as the first job has ranks.
     pub fn universe(&self) -> u32 {
-        self.first_size.max(self.slots)
+        self.first_size.max(self.simulated_slots.all.unwrap_or(self.slots))
+    }
+
+    /// Returns the number of slots of a node.
+    pub fn slots_on(&self, node: u32) -> u32 {
+        let given = self.simulated_slots.given.as_ref().and_then(|given| given.get(node as usize));
+        given.copied().unwrap_or(self.slots)
     }
 
     /// Returns whether ranks have to share processors.

@@ -99,7 +99,7 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
         Some(_) => Ok(plan::of_nothing(arguments.up.slots)),
         None => plan::of(run, &job::node_name()?, found),
     };
-    let Plan { mut specs, psets, placement, slots, seats, stops, options } = match planned {
+    let Plan { mut specs, psets, placement, slots, seats, simulated, stops, options } = match planned {
         Ok(plan) => plan,
         Err(line) => {
             say(&line);
@@ -114,7 +114,7 @@ fn launch(arguments: Launch, topology: Option<Topology>, session: Session, guard
     if let Some(name) = wish.as_ref().and_then(Wish::name) {
         job.server = name;
     }
-    (job.slots, job.slots_of_nodes) = (slots, seats);
+    (job.slots, job.slots_of_nodes, job.simulated_slots) = (slots, seats, simulated);
     job.place(placement, Vec::new());
     show(&run.placement, &job).context("cannot show the placement")?;
     if run.placement.do_not_launch {
@@ -199,7 +199,8 @@ fn shown(wanted: &PlacementArgs, job: &Job) -> [String; 2] {
     let machine = machine.as_deref();
     let mut out = String::new();
     if wanted.shows("allocation") {
-        nodes.iter().for_each(|node| out += &placement::allocation(machine, node, job.slots));
+        let slots = (0..).map(|node| job.slots_on(node));
+        nodes.iter().zip(slots).for_each(|(node, slots)| out += &placement::allocation(machine, node, slots));
     }
     if wanted.shows("map") {
         let programs: Vec<_> = job.ranks().map(|(rank, app)| (rank, app.spec.program.to_string_lossy())).collect();

@@ -115,6 +115,9 @@ fn simulated_nodes_are_places_too() {
     assert_eq!(nodes(&["-n", "3", "--rank-by", "node", "-H", "n0:2,n2:2"]), "0 2 0");
     assert_eq!(nodes(&["-N", "2", "-n", "3"]), "0 0 1");
     assert_eq!(nodes(&["--map-by", "ppr:1:package"]), "0 0 1 1 2 2");
+    let shown = placed("core:2", &["--nodes", "3", "-H", "n0,n1:3", "--display", "alloc"]).stdout;
+    let slots: Vec<&str> = shown.lines().filter_map(|line| line.split([':', ';']).nth(1)).collect();
+    assert_eq!(slots, [" 1 slots", " 3 slots", " 0 slots"], "{shown}");
     let refused = placed("core:2", &["--nodes", "2", "-n", "5", "--nooversubscribe"]);
     assert!(refused.code == Some(2) && refused.stderr.contains("the 4 slots"), "{refused:?}");
 }

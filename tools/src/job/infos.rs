@@ -77,8 +77,8 @@ impl Job {
             let mut infos = vec![
                 Info::new(keys::NODEID, number),
                 Info::new(keys::HOSTNAME, self.nodes[*node as usize].as_str()),
-                Info::new(keys::NUM_SLOTS, self.slots),
-                Info::new(keys::MAX_PROCS, here.max(self.slots)),
+                Info::new(keys::NUM_SLOTS, self.slots_on(*node)),
+                Info::new(keys::MAX_PROCS, here.max(self.slots_on(*node))),
             ];
             infos.extend(self.aliases().map(|aliases| Info::new(keys::HOSTNAME_ALIASES, aliases.as_str())));
             array(keys::NODE_INFO_ARRAY, infos)
@@ -183,7 +183,7 @@ mod tests {
     use instanton::store::{Directives, JobInfo, JobWriter, Limits, Question};
 
     use super::*;
-    use crate::job::{Placement, ProcessSet};
+    use crate::job::{Placement, ProcessSet, Simulated};
     use crate::placement::{Machine, Nodes, Policy, place};
     use crate::session::Session;
 
@@ -361,6 +361,19 @@ mod tests {
         assert_eq!(get(Rank(4), keys::APP_SIZE), Some(Value::Uint32(3)));
         assert_eq!(get(Rank(4), keys::LOCAL_RANK), Some(Value::Uint16(4)));
         assert_eq!(get(Rank(4), keys::APP_ARGV), Some(Value::string("prog a b")));
+    }
+
+    #[test]
+    fn simulated_nodes_have_the_slots_that_were_given_and_the_session_has_all_of_them() {
+        let mut first = job(&[2]);
+        first.simulated_slots = Simulated { given: Some(vec![1, 3, 0]), all: Some(4) };
+        let spawned = first.spawned(2, first.proc(0), 2, vec![first.apps[0].spec.clone()]).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|node| spawned.slots_on(node)), [1, 3, 0, 4]);
+        first.simulated_slots.all = Some(16);
+        let get = reads(&first, None);
+        assert_eq!((first.universe(), spawned.universe()), (16, 4));
+        assert_eq!(get(Rank::WILDCARD, keys::UNIV_SIZE), Some(Value::Uint32(16)));
+        assert_eq!(get(Rank(0), keys::NUM_SLOTS), Some(Value::Uint32(1)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use instanton::launch::AppSpec;
 use super::placing::{self, Part, Request};
 use crate::args::{self, Hosts, Run};
 use crate::debugger::stops::Stops;
-use crate::job::{Placement, ProcessSet, StreamOptions, processors};
+use crate::job::{Placement, ProcessSet, Simulated, StreamOptions, processors};
 use crate::jobs::Jobs;
 use crate::outcome::{FAILURE, SENSELESS};
 use crate::persistent::visit::JobCall;
@@ -25,6 +25,8 @@ pub struct Plan {
     pub slots: u32,
     /// Slots of each node where the options give them, in which its ranks are seated.
     pub seats: Option<Vec<u32>>,
+    /// Slots of simulated nodes.
+    pub simulated: Simulated,
     /// Places at which its ranks stop for a debugger.
     pub stops: Stops,
     /// Form and place of the output of every job.
@@ -59,6 +61,8 @@ pub fn of(run: &Run, node: &str, found: Option<&Place>) -> Result<Plan, String> 
             "nooversubscribe: {ranks} ranks are more than the {room} slots of {node}; start fewer, or leave that out"
         ));
     }
+    let several = run.nodes.nodes > 1;
+    let simulated = Simulated { given: given.clone().filter(|_| several), all: several.then_some(room) };
     // So many on each, before the next gets any.
     let seats = match most {
         Some((most, _)) => Some(
@@ -76,7 +80,7 @@ pub fn of(run: &Run, node: &str, found: Option<&Place>) -> Result<Plan, String> 
     // Without one, names stay as they are.
     let here = std::env::current_dir().unwrap_or_default();
     let stops = run.stops(ranks)?;
-    Ok(Plan { specs, psets, placement, slots, seats, stops, options: run.output.options(&here)? })
+    Ok(Plan { specs, psets, placement, slots, seats, simulated, stops, options: run.output.options(&here)? })
 }
 
 /// The plan of what begins without a job, on so many slots; as many as there are processors, where nothing is said.
@@ -87,6 +91,7 @@ pub fn of_nothing(slots: Option<u32>) -> Plan {
         placement: Placement::default(),
         slots: slots.unwrap_or_else(processors),
         seats: None,
+        simulated: Simulated::default(),
         stops: Stops::default(),
         options: StreamOptions::default(),
     }
@@ -126,5 +131,6 @@ pub fn beside(jobs: &Jobs, free: u32, up: &[u32], call: &JobCall) -> Result<Plan
         placement.map_err(|_| senseless("its ranks cannot be placed so beside those that run".to_owned()))?;
     let options = run.output.options(directory).map_err(senseless)?;
     let stops = run.stops(ranks).map_err(senseless)?;
-    Ok(Plan { specs, psets: run.psets(unnumbered), placement, slots, seats: None, stops, options })
+    let simulated = Simulated::default();
+    Ok(Plan { specs, psets: run.psets(unnumbered), placement, slots, seats: None, simulated, stops, options })
 }

@@ -58,10 +58,11 @@ impl Allocations {
         self.held.retain(|_, (owner, _)| owner.nspace != *nspace);
     }
 
-    /// Answers a request; `node` is this machine's name, and `free` the number of slots that no rank holds.
-    pub fn answer(&mut self, request: Request, node: &str, free: u64) {
+    /// Answers a request; `nodes` are this machine, or the simulated ones, and `free` is the number of slots that no rank
+    /// holds. Nobody keeps account of which node they are on.
+    pub fn answer(&mut self, request: Request, nodes: &[String], free: u64) {
         let Request { owner, directive, data, done } = request;
-        let answer = self.decide(&owner, directive, &data, node, free.saturating_sub(self.slots()));
+        let answer = self.decide(&owner, directive, &data, nodes, free.saturating_sub(self.slots()));
         done.complete(answer.map(|infos| (Status::SUCCESS, infos)));
     }
 
@@ -76,7 +77,7 @@ impl Allocations {
         owner: &Proc,
         directive: u8,
         data: &[Info],
-        node: &str,
+        all: &[String],
         free: u64,
     ) -> Result<Vec<Info>, Status> {
         let is_known = [ALLOC_NEW, ALLOC_EXTEND, ALLOC_RELEASE].contains(&directive);
@@ -91,12 +92,13 @@ impl Allocations {
             return Ok(Vec::new());
         }
         let nodes = data.find(keys::ALLOC_NODE_LIST).and_then(|info| info.value.as_str());
-        let is_here = |name: &str| instanton::launch::is_named(name.trim(), node);
-        if number(keys::ALLOC_NUM_NODES)?.is_some_and(|nodes| nodes > 1)
-            || nodes.is_some_and(|nodes| !nodes.split(',').all(is_here))
-        {
+        let is_here = |name: &str| all.iter().any(|node| instanton::launch::is_named(name.trim(), node));
+        let wanted =
+            number(keys::ALLOC_NUM_NODES)?.map_or(all.len(), |wanted| usize::try_from(wanted).unwrap_or(usize::MAX));
+        if wanted > all.len() || nodes.is_some_and(|nodes| !nodes.split(',').all(is_here)) {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
+        let nodes = nodes.map_or_else(|| all[..wanted.max(1)].join(","), str::to_owned);
         let slots = number(keys::ALLOC_NUM_CPUS)?.unwrap_or(1);
         if slots == 0 {
             return Err(Status::ERR_BAD_PARAM);
@@ -123,9 +125,9 @@ impl Allocations {
         let request = data.find(keys::ALLOC_REQ_ID).cloned();
         let said = [
             Info::new(keys::ALLOC_ID, name.as_str()),
-            Info::new(keys::ALLOC_NUM_NODES, 1u64),
+            Info::new(keys::ALLOC_NUM_NODES, nodes.split(',').count() as u64),
             Info::new(keys::ALLOC_NUM_CPUS, slots),
-            Info::new(keys::ALLOC_NODE_LIST, Value::string(node)),
+            Info::new(keys::ALLOC_NODE_LIST, Value::string(nodes)),
         ];
         Ok(said.into_iter().chain(request).collect())
     }
@@ -137,12 +139,28 @@ mod tests {
     use instanton::data::Rank;
 
     #[test]
+    fn slots_of_simulated_nodes_are_on_those_that_were_asked_for() {
+        let owner = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        let nodes = ["n0", "n1", "n2"].map(str::to_owned);
+        let on = |wish: Option<Info>| {
+            let told = Allocations::default().decide(&owner, ALLOC_NEW, wish.as_slice(), &nodes, 6)?;
+            let number = told.find(keys::ALLOC_NUM_NODES).unwrap().value.as_u64().unwrap();
+            Ok((number, told.find(keys::ALLOC_NODE_LIST).unwrap().value.as_str().unwrap().to_owned()))
+        };
+        assert_eq!(on(None), Ok((3, "n0,n1,n2".to_owned())));
+        assert_eq!(on(Some(Info::new(keys::ALLOC_NUM_NODES, 2u64))), Ok((2, "n0,n1".to_owned())));
+        assert_eq!(on(Some(Info::new(keys::ALLOC_NODE_LIST, "n2,n1"))), Ok((2, "n2,n1".to_owned())));
+        assert_eq!(on(Some(Info::new(keys::ALLOC_NUM_NODES, 4u64))), Err(Status::ERR_OUT_OF_RESOURCE));
+        assert_eq!(on(Some(Info::new(keys::ALLOC_NODE_LIST, "n1,n3"))), Err(Status::ERR_OUT_OF_RESOURCE));
+    }
+
+    #[test]
     fn slots_are_given_as_long_as_there_are_free_ones_and_only_their_owner_gives_them_back() {
         let mut all = Allocations::default();
         let [a, b] = [0, 1].map(|rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank)));
         let ask = |all: &mut Allocations, owner: &Proc, directive, data: &[Info]| {
             let free = 4 - all.slots();
-            all.decide(owner, directive, data, "n", free)
+            all.decide(owner, directive, data, &["n".to_owned()], free)
         };
         let cpus = |number: u64| Info::new(keys::ALLOC_NUM_CPUS, number);
         let told = ask(&mut all, &a, ALLOC_NEW, &[cpus(3), Info::new(keys::ALLOC_REQ_ID, "mine")]).unwrap();

@@ -47,7 +47,7 @@ impl Running {
             Asked::Allocation(request) if !pmix.knows(&by) => request.done.complete(Err(Status::ERR_UNREACH)),
             Asked::Allocation(request) => {
                 let free = u64::from(self.jobs.free_slots());
-                self.allocations.answer(request, &self.jobs.first().nodes[0], free);
+                self.allocations.answer(request, &self.jobs.first().nodes, free);
             }
         }
         let took = process::thread_time().saturating_sub(begin);

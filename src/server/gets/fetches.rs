@@ -1,4 +1,6 @@
-//! Requests to the host for what processes of other nodes have posted: each once for all who ask at the time.
+//! Requests to the host for what processes of other nodes have posted: each once for all who ask at the time. Who asks
+//! while one is under way hears of its answer what he seeks, or has the host asked anew: the process may have posted
+//! that since.
 //!
 //! Whoever waits for a key that another node's process has yet to post has the host wait there for it. The node of that
 //! process keeps so many such requests, of all who ask, and answers others at once. So each process that asks has a few

@@ -244,7 +244,7 @@ impl Gets {
                 Some(status)
             }
         };
-        self.sweeps.of_proc(proc.clone(), self.last, Act::Fetched { failed, until });
+        self.sweeps.of_proc(proc.clone(), self.last, Act::Fetched { failed, until, asked: number });
         self.sweeps.of_proc(any_of(proc), self.last, Act::Look);
         self.sweep(cx, jobs);
     }

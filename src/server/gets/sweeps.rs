@@ -64,8 +64,9 @@ pub enum Act {
     Look,
     /// It is looked at again, and ends where this process has posted its key for other nodes alone or in vain.
     Posted(Proc),
-    /// It is looked at again, and ends, where nothing else is fetched for it.
-    Fetched { failed: Option<Status>, until: Until },
+    /// It is looked at again, and ends, where nothing else is fetched for it. What the host has brought may be older than
+    /// a look-up behind the number under which it was asked: that is fetched anew.
+    Fetched { failed: Option<Status>, until: Until, asked: u64 },
     /// It ends with this status.
     End(Status),
 }
@@ -187,7 +188,8 @@ impl Gets {
 
     /// Does what an event means for one look-up. Returns its cost, in look-ups.
     fn act(&mut self, cx: &mut Ctx, jobs: &Jobs, number: u64, act: &Act) -> usize {
-        if let (Act::Fetched { .. }, Some(wait)) = (act, self.waiting.get_mut(&number)) {
+        let is_late = matches!(act, Act::Fetched { asked, .. } if number > *asked);
+        if let (Act::Fetched { .. }, false, Some(wait)) = (act, is_late, self.waiting.get_mut(&number)) {
             wait.question.directives.refresh = false;
         }
         let Some(question) = self.waiting.get(&number).map(|wait| &wait.question) else { return 1 };
@@ -207,7 +209,7 @@ impl Gets {
             Act::Posted(_) => {
                 question.failure(jobs).or_else(|| question.is_hidden(jobs).then_some(Status::ERR_NOT_FOUND))
             }
-            Act::Fetched { failed: None, until: Until::Posted } if question.awaits_key().is_some() => {
+            Act::Fetched { failed: None, until: Until::Posted, .. } if question.awaits_key().is_some() => {
                 let (proc, hints) = (question.proc.clone(), question.directives.rest.clone());
                 let by = question.asker.proc(cx);
                 if let Some((key, seconds)) = question.awaits_key() {
@@ -215,13 +217,21 @@ impl Gets {
                 }
                 None
             }
-            Act::Fetched { failed, until } => {
+            Act::Fetched { failed, until, .. } => {
                 let is_meant = match until {
                     Until::Now => question.is_at_once(),
                     Until::Posted => true,
                     Until::Key(key, seconds) => question.awaits_key().is_some_and(|of| of == (key.clone(), *seconds)),
                 };
-                is_meant.then_some(failed.unwrap_or(Status::ERR_NOT_FOUND))
+                if is_meant && is_late {
+                    let until = if question.is_at_once() { Until::Now } else { until.clone() };
+                    let what = (question.key.clone(), until, question.directives.rest.clone());
+                    let (by, proc) = (question.asker.proc(cx), question.proc.clone());
+                    self.fetch(cx, by.as_ref(), proc, what);
+                    None
+                } else {
+                    is_meant.then_some(failed.unwrap_or(Status::ERR_NOT_FOUND))
+                }
             }
             Act::End(status) => Some(*status),
         };

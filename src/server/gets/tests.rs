@@ -237,6 +237,29 @@ fn the_host_is_asked_once_for_all_who_wait_and_anew_after_they_have_gone() {
 }
 
 #[test]
+fn who_asks_while_the_host_is_asked_is_not_told_what_was_there_before() {
+    let (sender, asked) = mpsc::channel();
+    let (mut test, mut jobs, mut gets) = bench(ChannelHost(sender));
+    let peers = [0, 1].map(|rank| test.connect(&proc("job", rank)));
+    let mut callers = ["before", "since"].iter().zip(peers).map(|(name, peer)| {
+        let caller = test.request(peer);
+        gets.get(&mut test.cx, &jobs, caller, proc("job", 3), Some(key(name)), &[]);
+        caller
+    });
+    let [early, late] = [(); 2].map(|()| callers.next().unwrap());
+    drop(callers);
+    for caller in [early, late] {
+        let (_, done) = asked.try_recv().expect("the host is asked, and anew for who has come since");
+        assert!(asked.try_recv().is_err(), "and once for both");
+        done.complete(Ok(Vec::new()));
+        let Some(Ticket::DirectModex(of, number, result)) = test.ticket() else { panic!("an answer") };
+        gets.fetched(&mut test.cx, &mut jobs, &of, number, result.map(|_| Said::default()));
+        assert_eq!(test.replies(), [(caller, Reply::Done(Status::ERR_NOT_FOUND))]);
+    }
+    assert_eq!((asked.try_recv().is_err(), gets.open()), (true, 0));
+}
+
+#[test]
 fn a_key_of_another_node_is_waited_for_as_long_as_the_asker_says() {
     let (sender, asked) = mpsc::channel();
     let (mut test, mut jobs, mut gets) = bench(ChannelHost(sender));

@@ -136,7 +136,11 @@ fn unheard() -> Code {
 }
 
 fn written(error: WriteError) -> Code {
-    fail(error.status(), error)
+    match error {
+        // A value that is none of its type makes no sense, whichever call sees it first.
+        WriteError::Value { .. } => bad(error),
+        error => fail(error.status(), error),
+    }
 }
 
 /// A number that tells this job's blobs from those of other nodes.

@@ -145,6 +145,15 @@ static void refused(void)
     value.type = 9999;
     CHECK(INSTANTON_ERR_NOT_SUPPORTED == put("unknown", &value));
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_put(job, 1, INSTANTON_SCOPE_GLOBAL, "k", &nothing));
+
+    /* A value that is none of its type is the same mistake in every call. */
+    instanton_entry_t odd = entry("odd", number(PMIX_BOOL, 2));
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_put(job, 1, INSTANTON_SCOPE_GLOBAL, "odd", &odd.value));
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_post(job, 1, &odd, 1));
+    CHECK(0 == strcmp(instanton_store_message(), "the value of odd: 0x2 is no value of type PMIX_BOOL"));
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_info(job, INSTANTON_LEVEL_JOB, 0, "odd", &odd.value));
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_proc(job, 1, &odd, 1));
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_column(job, "odd", 1, &odd.value, 1));
 }
 
 int main(void)

@@ -99,7 +99,8 @@ pub fn named(error: NameError) -> Code {
         NameError::Absent { .. } | NameError::Dead { .. } => Status::ERR_LOST_CONNECTION,
         NameError::Alive { .. } => Status::ERR_RESOURCE_BUSY,
         NameError::Foreign { .. } | NameError::Writable { .. } | NameError::Kind { .. } => Status::ERR_NO_PERMISSIONS,
-        NameError::System { error, .. } if error.kind() == ErrorKind::PermissionDenied => Status::ERR_NO_PERMISSIONS,
+        NameError::System { error, .. } => of_system(error),
+        NameError::Attach { error, .. } => of_attach(error),
         _ => Status::ERROR,
     };
     fail(status, error)
@@ -141,7 +142,25 @@ fn attached(error: AttachError) -> Code {
             Status::ERR_NO_PERMISSIONS,
             "a segment is not sealed, and trust_owner does not say that its owner is trusted",
         ),
-        error => fail(Status::ERROR, error),
+        error => fail(of_attach(&error), error),
+    }
+}
+
+fn of_attach(error: &AttachError) -> Status {
+    match error {
+        AttachError::Map(MapError::System { error, .. }) => of_system(error),
+        AttachError::Memory(_) => Status::ERR_OUT_OF_RESOURCE,
+        _ => Status::ERROR,
+    }
+}
+
+/// What the kernel refuses, in the words of the header.
+fn of_system(error: &std::io::Error) -> Status {
+    match error.raw_os_error() {
+        Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EDQUOT) => Status::ERR_OUT_OF_RESOURCE,
+        Some(libc::EACCES | libc::EPERM) => Status::ERR_NO_PERMISSIONS,
+        Some(libc::EBADF) => Status::ERR_BAD_PARAM,
+        _ => Status::ERROR,
     }
 }
 

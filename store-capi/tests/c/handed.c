@@ -123,6 +123,9 @@ static void refused(instanton_job_t *job)
     CHECK(INSTANTON_ERROR == instanton_view_import(&where, &view));
     other = -1;
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_view_import(&where, &view) && NULL == view);
+    /* One that is not open. */
+    other = 1 << 20;
+    CHECK(INSTANTON_ERR_BAD_PARAM == instanton_view_import(&where, &view) && NULL == view);
     where.size = 32;
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_view_import(&where, &view) && NULL == view);
     CHECK(INSTANTON_ERR_BAD_PARAM == instanton_job_link(job, "late", INSTANTON_READERS_USER));

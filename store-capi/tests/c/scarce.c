@@ -115,6 +115,8 @@ int main(void)
     char address[INSTANTON_ADDRESS_SIZE], *much = calloc(1, LARGE);
     instanton_entry_t post = entry("card", bytes(much, SMALL));
     struct pollfd ready = { .events = POLLIN };
+    instanton_view_t *view = NULL;
+    char path[64];
     int is_quiet = 0;
     pid_t pid;
 
@@ -158,6 +160,19 @@ int main(void)
     limit(0);
     CHECK(is_quiet);
     serve(job, pid);
+    instanton_job_free(job);
+
+    /* Who reads by a name needs descriptors as well. */
+    job = job_on("alpha", 4);
+    snprintf(path, sizeof(path), "/tmp/instanton-scarce-%d", (int) getpid());
+    DONE(instanton_job_link(job, path, INSTANTON_READERS_USER));
+    DONE(instanton_job_publish(job));
+    limit(1);
+    CHECK(INSTANTON_ERR_OUT_OF_RESOURCE == instanton_view_map(path, INSTANTON_OWNER_SELF, &view) && NULL == view);
+    CHECK(INSTANTON_ERR_OUT_OF_RESOURCE == instanton_view_post_mortem(path, INSTANTON_OWNER_SELF, &view));
+    limit(0);
+    DONE(instanton_view_map(path, INSTANTON_OWNER_SELF, &view));
+    instanton_view_free(view);
     instanton_job_free(job);
     free(much);
     puts("ok");

@@ -7,7 +7,7 @@ use instanton::handover::Listener;
 use instanton::store::exchange::{ExchangeError, Sender};
 use instanton::store::named::{Claim, Readers};
 use instanton::store::{
-    Budget, Entry, Have, JobInfo, JobInfoBuilder, JobWriter, Limits, Misuse, Question, ReaderId, WriteError,
+    Budget, Datum, Entry, Have, JobInfo, JobInfoBuilder, JobWriter, Limits, Misuse, Question, ReaderId, WriteError,
 };
 use libc::{c_char, c_int, c_void};
 
@@ -25,6 +25,8 @@ pub struct instanton_job_t {
     limits: Limits,
     /// Job information since the last publication.
     builder: Option<JobInfoBuilder>,
+    /// Bytes of the values in there.
+    said: usize,
     writer: Option<JobWriter>,
     /// Name that was taken for the writer.
     claim: Option<Claim>,
@@ -77,6 +79,7 @@ impl instanton_job_t {
             told,
             limits,
             builder: None,
+            said: 0,
             writer: None,
             claim: None,
             pending: HashMap::new(),
@@ -97,6 +100,14 @@ impl instanton_job_t {
         Ok(self.builder.as_mut().expect("made just now"))
     }
 
+    /// Looks whether there is room for values that are said now.
+    fn say<'a>(&mut self, values: impl IntoIterator<Item = &'a Datum<'a>>) -> Outcome {
+        let bytes = values.into_iter().map(bytes_of).fold(0, usize::saturating_add);
+        has_room(bytes.saturating_mul(2))?;
+        self.said = self.said.saturating_add(bytes);
+        Ok(())
+    }
+
     fn writer(&mut self) -> Result<&mut JobWriter, Code> {
         self.writer.as_mut().ok_or_else(unpublished)
     }
@@ -104,6 +115,8 @@ impl instanton_job_t {
     fn publish(&mut self) -> Outcome {
         self.builder()?;
         let builder = self.builder.take().expect("made just now");
+        // They are put into order, and written from there.
+        has_room(std::mem::take(&mut self.said).saturating_mul(2))?;
         let info = builder.build().map_err(bad)?;
         let contradictions = info.contradictions().len() as u64;
         match &mut self.writer {
@@ -187,8 +200,9 @@ export! {
         value: *const instanton_value_t,
     ) {
         let (job, key) = (there(job, "job")?, crate::types::key(key)?);
-        let value = shared(value, "value")?.datum()?.to_value().map_err(bad)?;
-        let info = Info::new(key.as_bytes(), value);
+        let value = shared(value, "value")?.datum()?;
+        job.say([&value])?;
+        let info = Info::new(key.as_bytes(), value.to_value().map_err(bad)?);
         let info = match LEVELS.iter().find(|(known, ..)| *known == level) {
             Some((_, array, of)) => Info::new(array, Value::infos(vec![Info::new(of, number), info])),
             None if level == 0 => info,
@@ -214,6 +228,7 @@ export! {
             value.check().map_err(bad)?;
             values.push((key_bytes(entry.key)?, value));
         }
+        job.say(values.iter().map(|(_, value)| value))?;
         job.builder()?.process(rank, values).map_err(bad)
     }
 
@@ -236,6 +251,7 @@ export! {
             value.check().map_err(bad)?;
             data.push(value);
         }
+        job.say(&data)?;
         let builder = job.builder()?;
         ranks.zip(data).try_for_each(|(rank, value)| builder.process(rank, [(key, value)]).map_err(bad))
     }
@@ -252,8 +268,9 @@ export! {
         value: *const instanton_value_t,
     ) {
         let (job, key) = (there(job, "job")?, crate::types::key(key)?);
-        let value = shared(value, "value")?.datum()?.to_value().map_err(bad)?;
-        let posted = Posted::new(crate::job::scope(scope)?, key, value);
+        let value = shared(value, "value")?.datum()?;
+        has_room(bytes_of(&value))?;
+        let posted = Posted::new(crate::job::scope(scope)?, key, value.to_value().map_err(bad)?);
         job.pending.entry(rank).or_default().push(posted);
         Ok(())
     }
@@ -262,6 +279,7 @@ export! {
         let job = there(job, "job")?;
         let writer = job.writer.as_mut().ok_or_else(unpublished)?;
         let pending = job.pending.remove(&rank).unwrap_or_default();
+        has_room(pending.iter().map(|posted| posted.value.kept_size()).fold(0, usize::saturating_add))?;
         writer.update(Rank(rank), &pending).map_err(written)
     }
 
@@ -278,6 +296,7 @@ export! {
         for (entry, key) in entries.iter().zip(&keys) {
             borrowed.push(Entry { scope: scope(entry.scope)?, key, value: entry.value.datum()? });
         }
+        has_room(borrowed.iter().map(|entry| bytes_of(&entry.value)).fold(0, usize::saturating_add))?;
         job.writer()?.post(Rank(rank), &borrowed).map_err(written)
     }
 
@@ -296,6 +315,9 @@ export! {
         let (job, ranks) = (there(job, "job")?, array(ranks, nranks, "ranks")?);
         let (blob, length) = (there(blob, "blob")?, there(length, "length")?);
         let writer = job.writer.as_mut().ok_or_else(unpublished)?;
+        // They are copied, put into a blob that grows, and handed out. Most of them may have been sent already.
+        let taken = ranks.iter().map(|rank| writer.outbound_bytes(Rank(*rank), true)).fold(0, u64::saturating_add);
+        has_room(taken.saturating_mul(4).min(1 << 30) as usize)?;
         let bytes = writer.outbound(&job.sender, ranks.iter().map(|rank| Rank(*rank))).map_err(exchanged)?;
         let place = libc::malloc(bytes.len().max(1));
         if place.is_null() {
@@ -309,6 +331,7 @@ export! {
     fn instanton_job_inbound(job: *mut instanton_job_t, blobs: *const c_void, length: usize) {
         let (job, blobs) = (there(job, "job")?, array(blobs.cast::<u8>(), length, "blobs")?);
         let writer = job.writer.as_mut().ok_or_else(unpublished)?;
+        has_room(length.saturating_mul(2))?;
         writer.inbound(&job.sender, blobs).map(drop).map_err(exchanged)
     }
 

@@ -267,6 +267,29 @@ impl instanton_value_t {
     }
 }
 
+/// Bytes from which on room for values is looked for before anything is begun.
+const MUCH: usize = 1 << 20;
+
+/// Looks whether this process can have so many bytes more. Code that takes them later has no way but to end the process
+/// without them; small pieces are as good as always there.
+pub fn has_room(bytes: usize) -> Result<(), Code> {
+    let mut room = Vec::<u8>::new();
+    if bytes < MUCH || std::hint::black_box(&mut room).try_reserve_exact(bytes).is_ok() {
+        return Ok(());
+    }
+    Err(fail(Status::ERR_OUT_OF_RESOURCE, format_args!("{bytes} bytes of this process's own memory cannot be had")))
+}
+
+/// Bytes that a copy of a value takes, and an archive of one that is stored as such.
+pub fn bytes_of(value: &Datum<'_>) -> usize {
+    match value {
+        Datum::Scalar(..) => 0,
+        Datum::Text(text) => text.map_or(0, <[u8]>::len),
+        Datum::Bytes(_, bytes) => bytes.len(),
+        Datum::Other(value) => value.kept_size().saturating_mul(2),
+    }
+}
+
 /// A level that there is not.
 pub fn no_level(level: c_int) -> Code {
     bad(format_args!("level {level}: there are 0 (job), 1 (session), 2 (application) and 3 (node)"))

@@ -170,11 +170,15 @@ pub fn copied<E: Into<Code>, F: Into<Code>>(
     get: impl FnOnce() -> Result<instanton::data::Value, F>,
 ) -> Result<*mut c_void, Code> {
     let mut seen: Option<Result<Option<Block>, Code>> = None;
-    read(&mut |raw| seen = Some(flat::of_raw(raw))).map_err(Into::into)?;
+    let mut bytes = 0;
+    read(&mut |raw| (seen, bytes) = (Some(flat::of_raw(raw)), raw.len())).map_err(Into::into)?;
     match seen {
         Some(Ok(Some(block))) => Ok(block.give()),
         Some(Err(code)) => Err(code),
-        _ => Ok(flat::of_value(&get().map_err(Into::into)?)?.give()),
+        _ => {
+            has_room(bytes)?;
+            Ok(flat::of_value(&get().map_err(Into::into)?)?.give())
+        }
     }
 }
 

@@ -89,6 +89,12 @@ fn nobody_loses_anything_for_want_of_descriptors() {
 }
 
 #[test]
+fn a_server_without_memory_of_its_own_goes_on() {
+    // Neither under valgrind nor with sanitizers, which take memory themselves.
+    assert_eq!(run(&mut Command::new(compile("memory", &[]))).stdout, b"ok\n");
+}
+
+#[test]
 fn readers_of_another_user_are_let_in_when_the_writer_says_so() {
     holds("users");
 }

@@ -131,7 +131,9 @@ impl JobReader {
             page: page.map(|page| page.page),
             own: OnceLock::new(),
         };
-        parts.into_iter().filter(|part| part.id != SegmentId::Job).try_for_each(|part| reader.add(part))?;
+        // The job's own segment may be there twice; one of another job is refused like any other.
+        let is_other = |part: &MappedSegment| part.id != SegmentId::Job || part.job != reader.job_id;
+        parts.into_iter().filter(is_other).try_for_each(|part| reader.add(part))?;
         Ok(reader)
     }
 
@@ -365,6 +367,12 @@ impl JobReader {
     pub fn all(&self, rank: Rank) -> Result<Vec<(Key, Scope, Value, Origin)>, Miss> {
         let maps = self.maps.read();
         let mut all = Vec::new();
+        if maps.view.is_none() {
+            match self.missing(&maps) {
+                Miss::NotFound => (),
+                unmapped => return Err(unmapped),
+            }
+        }
         if let Some(view) = &maps.view {
             view.all(rank, |key, value| {
                 let key = Key::new(key).map_err(|_| ReadError::from(Malformed::Owner))?;

@@ -116,3 +116,39 @@ fn a_part_that_counts_on_the_page_of_one_that_was_given_up_is_not_current() {
     writer.update(Rank(3), &published.entries).unwrap();
     assert!(has(&writer, 3, "second") && !has(&writer, 2, "first"));
 }
+
+fn parts(writer: &JobWriter) -> Vec<MappedSegment> {
+    writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd).unwrap()).collect()
+}
+
+#[test]
+fn a_reader_is_of_one_job_alone() {
+    let limits = Limits::default();
+    let (one, other) = (writer(&limits), writer(&limits));
+    let mixed = |segment: usize| {
+        let mut mixed = parts(&one);
+        mixed.push(parts(&other).remove(segment));
+        JobReader::attach(mixed, None).map(drop).unwrap_err()
+    };
+    for segment in 0..parts(&other).len() {
+        assert!(matches!(mixed(segment), AttachError::Foreign { .. }));
+    }
+    let twice = parts(&one).into_iter().chain(parts(&one)).collect();
+    assert!(JobReader::attach(twice, None).unwrap().contains(&Question::new(Rank(1), keys::RANK)).unwrap());
+}
+
+#[test]
+fn all_of_a_process_is_more_than_what_is_mapped() {
+    let mut writer = writer(&Limits::default());
+    post(&mut writer, 0, "card", 7u32).unwrap();
+    let job = parts(&writer).into_iter().filter(|part| part.id() == SegmentId::Job).collect();
+    let reader = JobReader::attach(job, None).unwrap();
+    for rank in [Rank(0), Rank(1), Rank::WILDCARD] {
+        assert!(matches!(reader.all(rank), Err(Miss::Unmapped(_))), "{rank}");
+        assert!(matches!(reader.infos(rank, None), Err(Miss::Unmapped(_))), "{rank}");
+    }
+    catch_up(&reader, &writer);
+    for rank in [Rank(0), Rank(1), Rank::WILDCARD] {
+        assert!(!reader.all(rank).unwrap().is_empty(), "{rank}");
+    }
+}

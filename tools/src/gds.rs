@@ -16,8 +16,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use crate::out;
-use crate::release;
+use crate::{elf, out, release};
 
 /// `instanton gds`.
 #[derive(Debug, Subcommand)]
@@ -33,11 +32,13 @@ pub enum Gds {
 /// A stock library.
 #[derive(Debug, Args)]
 pub struct Library {
-    /// The library (libpmix.so.2), or a folder of plug-ins; by default the library of the system
+    /// The library (libpmix.so.2), its folder, or a folder of plug-ins; by default the library of the system
     #[arg(long = "for", value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
 
+/// Name of a library.
+const LIBRARY: &str = "libpmix.so.2";
 /// Name of the plug-in among others.
 const NAME: &str = "pmix_mca_gds_instanton.so";
 /// Beginning of the name that it has while it is written; behind it is the number of the process that does so.
@@ -71,6 +72,9 @@ impl Place {
             Some(file) => file,
             None => found().context("there is no libpmix.so.2 in the system's folders; name it: --for FILE")?,
         };
+        // Who names the folder of a library means the library: no library looks for plug-ins beside itself.
+        let within = Some(file.join(LIBRARY)).filter(|within| within.is_file());
+        let file = within.unwrap_or(file);
         let file = fs::canonicalize(&file).with_context(|| format!("{} cannot be used", file.display()))?;
         if file.is_dir() {
             return Ok(Place { folder: file, host: None });
@@ -89,7 +93,7 @@ impl Place {
     /// The release that the library says.
     fn release(&self) -> anyhow::Result<Option<String>> {
         let Some(library) = &self.host else { return Ok(None) };
-        let bytes = fs::read(library).with_context(|| format!("{} cannot be read", library.display()))?;
+        let bytes = release::bytes(library).with_context(|| format!("{} cannot be read", library.display()))?;
         match release::stock(&bytes) {
             Some(release) => Ok(Some(release)),
             None => bail!("{} is no library of the reference implementation", library.display()),
@@ -102,7 +106,7 @@ fn found() -> Option<PathBuf> {
     let sub = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let folders = PLACES.iter().map(PathBuf::from);
     let all = folders.clone().chain(folders.take(2).flat_map(|folder| sub(&folder).collect::<Vec<_>>()));
-    all.map(|folder| folder.join("libpmix.so.2")).find(|file| file.exists())
+    all.map(|folder| folder.join(LIBRARY)).find(|file| file.exists())
 }
 
 /// The plug-in that was built with this command, beside which it lies.
@@ -116,7 +120,7 @@ fn built() -> anyhow::Result<Vec<u8>> {
 /// The plug-in that is in a place. Another file of that name is not touched.
 fn there(place: &Place) -> anyhow::Result<Option<Vec<u8>>> {
     let file = place.plugin();
-    match fs::read(&file) {
+    match release::bytes(&file) {
         Ok(bytes) if bytes.windows(MARK.len()).any(|text| text == MARK) => Ok(Some(bytes)),
         Ok(_) => bail!("{} is not a plug-in of this project; it is left as it is", file.display()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -128,9 +132,13 @@ fn install(place: &Place) -> anyhow::Result<()> {
     if let Some(release) = place.release()?.filter(|release| !SERVED.contains(&release.as_str())) {
         bail!("{release} is not served; the plug-in serves {}", SERVED.join(", "));
     }
+    let built = built()?;
+    if let Some(library) = place.host.as_ref().filter(|library| elf::kind_of(library) != elf::kind(&built)) {
+        bail!("{} is for another kind of machine than the plug-in", library.display());
+    }
     there(place)?;
     sweep(&place.folder);
-    write(&place.plugin(), &built()?)?;
+    write(&place.plugin(), &built)?;
     out::write(&format!("{} is installed; servers that start from now on use it\n", place.plugin().display()))
 }
 

@@ -1,8 +1,9 @@
 //! Release of a PMIx library, read from the texts in its file: nothing of it is run.
 use std::fmt;
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
+
+use instanton::internal::sys::regular_file;
 
 /// Text with which the reference implementation says its release.
 const STOCK: &[u8] = b"OpenPMIx ";
@@ -28,7 +29,7 @@ impl Release {
     /// # Errors
     /// The system's, where the file cannot be read.
     pub fn of(file: &Path) -> io::Result<Self> {
-        Ok(Self::within(&fs::read(file)?))
+        Ok(Self::within(&bytes(file)?))
     }
 
     fn within(bytes: &[u8]) -> Self {
@@ -48,6 +49,16 @@ impl fmt::Display for Release {
             Release::Unknown => f.write_str("of an unknown release"),
         }
     }
+}
+
+/// What is in a file. Nothing but a regular file is opened: a FIFO in a library's place would be waited for.
+///
+/// # Errors
+/// The system's, where it cannot be read.
+pub fn bytes(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    regular_file::open(file)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The first release of the reference implementation that a file names.

@@ -20,7 +20,9 @@ impl Place {
         // No copy: a process that another test starts meanwhile would hold it open for writing, and it could not be run.
         fs::hard_link(env!("CARGO_BIN_EXE_instanton"), folder.join("bin/instanton")).unwrap();
         fs::write(folder.join("lib/instanton").join(NAME), PLUGIN).unwrap();
-        fs::write(folder.join("stock/libpmix.so.2"), format!("\x7fELF {release} (PMIx Standard: 4.2)\0")).unwrap();
+        // For the same machine as the plug-in.
+        let library = [&PLUGIN[..20], format!("\0{release} (PMIx Standard: 4.2)\0").as_bytes()].concat();
+        fs::write(folder.join("stock/libpmix.so.2"), library).unwrap();
         Place(folder)
     }
 
@@ -30,8 +32,12 @@ impl Place {
 
     /// The status of a command, and all that it says.
     fn run(&self, command: &str) -> (bool, String) {
+        self.run_for(command, "stock/libpmix.so.2")
+    }
+
+    fn run_for(&self, command: &str, file: &str) -> (bool, String) {
         let mut run = Command::new(self.0.join("bin/instanton"));
-        let output = run.args(["gds", command, "--for"]).arg(self.0.join("stock/libpmix.so.2")).output().unwrap();
+        let output = run.args(["gds", command, "--for"]).arg(self.0.join(file)).output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8(said).unwrap())
     }
@@ -108,4 +114,43 @@ fn a_library_that_is_none_is_named() {
     fs::remove_dir_all(place.0.join("stock/pmix")).unwrap();
     let (is_done, said) = place.run("status");
     assert!(!is_done && said.contains("has no folder of plug-ins"), "{said}");
+}
+
+#[test]
+fn the_folder_of_a_library_stands_for_the_library() {
+    let place = Place::new("beside", "OpenPMIx 4.2.2rc2");
+    assert!(place.run_for("install", "stock").0);
+    assert_eq!(fs::read(place.plugin()).unwrap(), PLUGIN);
+    assert!(place.run_for("status", "stock").1.contains("which is served"));
+    assert!(place.run_for("remove", "stock").0 && !place.plugin().exists());
+}
+
+#[test]
+fn a_library_of_another_machine_is_refused() {
+    let place = Place::new("machine", "OpenPMIx 4.2.2rc2");
+    let library = place.0.join("stock/libpmix.so.2");
+    let mut bytes = fs::read(&library).unwrap();
+    bytes[18] ^= 1;
+    fs::write(&library, bytes).unwrap();
+    let (is_done, said) = place.run("install");
+    assert!(!is_done && said.contains("is for another kind of machine than the plug-in"), "{said}");
+    assert!(!place.plugin().exists());
+}
+
+#[test]
+fn no_fifo_is_waited_for() {
+    let place = Place::new("fifo", "OpenPMIx 4.2.2rc2");
+    let fifo = |file: &Path| assert!(Command::new("mkfifo").arg(file).status().unwrap().success());
+    fifo(&place.plugin());
+    for command in ["install", "status", "remove"] {
+        let (is_done, said) = place.run(command);
+        assert!(!is_done && said.contains("cannot be read"), "{command}: {said}");
+    }
+    fs::remove_file(place.plugin()).unwrap();
+    fs::remove_file(place.0.join("stock/libpmix.so.2")).unwrap();
+    fifo(&place.0.join("stock/libpmix.so.2"));
+    for command in ["install", "status"] {
+        let (is_done, said) = place.run(command);
+        assert!(!is_done && said.contains("cannot be read"), "{command}: {said}");
+    }
 }

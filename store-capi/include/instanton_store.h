@@ -242,7 +242,8 @@ int instanton_job_outbound(
     size_t *length);
 
 /* Takes in the blobs of other nodes, this node's own among them or not. What is of processes of this node
- * or of another job is left aside. Thread: one thread at a time for each job. */
+ * or of another job is left aside. When it fails for want of memory, the data of some processes may be
+ * taken in already; the same blobs can be given again. Thread: one thread at a time for each job. */
 int instanton_job_inbound(instanton_job_t *job, const void *blobs, size_t length);
 
 /* Wakes all readers that wait, so that they look again: after a commit that somebody may wait for, and at

@@ -409,7 +409,7 @@ fn pinned(view: &'static instanton_view_t) -> Result<Guard<'static>, Code> {
     view.reader().pin().map_err(|error| {
         let status = match error {
             PinError::HoldsBack => Status::ERR_WOULD_BLOCK,
-            PinError::Foreign => Status::ERR_INIT,
+            PinError::Foreign => Status::ERR_BAD_PARAM,
             _ => Status::ERR_OUT_OF_RESOURCE,
         };
         fail(status, error)

@@ -17,7 +17,9 @@
 //! member is absent from the group's meetings. From then on the group's fences are apart from those of the same ranks, so
 //! that the new process meets none of them by mistake.
 //!
-//! A node whose time limit has passed ends the meeting for all, like one whose part has failed.
+//! A node whose time limit has passed ends the meeting for all, like one whose part has failed. A node that has not come
+//! to a meeting which has failed is late for it, unless its processes have all ended since the meeting began: who was
+//! started anew in their place comes to the next.
 //!
 //! Events of groups pass the hub as well. A member that has left its group is named no more by those who meet in the
 //! group's name from then on, so meetings with it are known by the others from then on. The construction of a group that
@@ -212,7 +214,8 @@ impl Meetings {
                 let made = part.group.as_ref().and_then(|group| self.made.get(group));
                 let since = made.filter(|_| !key.0.makes_group()).map_or(census.ends(), |made| made.since);
                 self.last += 1;
-                queue.push(Meeting { number: self.last, nodes, group: part.group, since, ..Meeting::default() });
+                let begun = census.ends();
+                queue.push(Meeting { number: self.last, nodes, group: part.group, since, begun, ..Meeting::default() });
                 queue.len() - 1
             }
         };

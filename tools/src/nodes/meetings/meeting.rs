@@ -18,6 +18,8 @@ pub struct Meeting {
     pub group: Option<Nspace>,
     /// Number of ends of processes before it, or before its group was made where one is named.
     pub since: u64,
+    /// Number of ends of processes before it.
+    pub begun: u64,
     /// Nodes that are absent, with their processes.
     pub absent: BTreeMap<usize, Vec<Proc>>,
     /// Those of them on which a process has come again that is no member.
@@ -108,6 +110,11 @@ impl Meeting {
             if !deserted.contains_key(&node) {
                 self.come_again.insert(node);
             }
+        }
+        if self.failed.is_some() {
+            // All who were late there are gone. Who has their ranks by now is not late for it.
+            let replaced = census.deserted(procs, Some(self.begun)).into_keys();
+            self.come.extend(replaced.filter(|node| !self.absent.contains_key(node)));
         }
     }
 

@@ -102,6 +102,27 @@ fn a_failure_that_a_process_of_its_node_knows_is_that_of_the_others_too() {
 }
 
 #[test]
+fn ranks_that_were_all_started_anew_are_late_for_no_failed_meeting() {
+    for are_all in [true, false] {
+        let mut test = Test::new();
+        assert_eq!([0, 1].map(|node| test.come(node, b"a", None).len()), [0, 0]);
+        for rank in if are_all { 2..4 } else { 2..3 } {
+            assert_eq!(test.ends(rank), [], "the other one may come, or the rank anew");
+            test.begins_anew(rank, 2);
+        }
+        let answers = test.meetings.withdraw((&Kind::Fence, &all()), 0, &test.census);
+        let late = Err(Status::ERR_TIMEOUT);
+        assert_eq!(test.give(answers), [(0, late.clone()), (1, late.clone())]);
+        assert_eq!(test.meetings.open.is_empty(), are_all);
+        if !are_all {
+            assert_eq!(test.come(2, b"late", None), [(2, late)]);
+        }
+        assert_eq!([0, 1].map(|node| test.come(node, b"a", None).len()), [0, 0]);
+        assert_eq!(test.come(2, b"c", None).len(), 3);
+    }
+}
+
+#[test]
 fn a_failure_is_told_to_all_once_and_leaves_nothing() {
     let mut test = Test::new();
     let gone = Status::ERR_PROC_TERM_WO_SYNC;

@@ -133,7 +133,8 @@ impl Census {
         self.gone.get(&proc.nspace).is_some_and(|gone| gone.contains(&proc.rank.0))
     }
 
-    fn end_of(&self, proc: &Proc) -> Option<u64> {
+    /// Number of the last end of a process, if it has ended.
+    pub fn end_of(&self, proc: &Proc) -> Option<u64> {
         self.ended.get(&proc.nspace)?.get(&proc.rank.0).copied()
     }
 

@@ -457,7 +457,11 @@ impl Hub {
         let range = info.find(keys::EVENT_CUSTOM_RANGE).and_then(|info| info.value.as_procs()).unwrap_or_default();
         self.with(|State { census, meetings, invitations, .. }| match (status, group_news(status, source, info)) {
             (Status::GROUP_INVITED, _) => {
-                invitations.invite(&group, source, range);
+                invitations.invite(&group, source, range, census);
+                Answers::new()
+            }
+            (Status::GROUP_INVITE_ACCEPTED, _) => {
+                invitations.accept(&group, source, census);
                 Answers::new()
             }
             (Status::GROUP_INVITE_DECLINED | Status::GROUP_INVITE_FAILED, _) => {
@@ -477,8 +481,8 @@ impl Hub {
             }
             (Status::GROUP_CONSTRUCT_COMPLETE, _) => {
                 let members = info.find(keys::GROUP_MEMBERSHIP).and_then(|info| info.value.as_procs());
-                invitations.complete(&group, source);
-                meetings.made(&group, &members.unwrap_or_default(), census);
+                let members = members.unwrap_or_default();
+                meetings.made(&group, &members, invitations.complete(&group, source, &members, census));
                 Answers::new()
             }
             _ => Answers::new(),

@@ -373,10 +373,10 @@ impl Meetings {
         self.count_in(census, |key| key.0 == constructs)
     }
 
-    /// A group was made of these, by invitation.
-    pub fn made(&mut self, group: &Nspace, members: &[Proc], census: &Census) {
+    /// A group was made of these, by invitation, who were its members after so many ends of processes.
+    pub fn made(&mut self, group: &Nspace, members: &[Proc], since: u64) {
         self.left.remove(group);
-        self.note_made(group, members, census.ends());
+        self.note_made(group, members, since);
     }
 
     fn note_made(&mut self, group: &Nspace, members: &[Proc], since: u64) {

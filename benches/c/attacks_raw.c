@@ -120,6 +120,17 @@ static int acknowledged(void)
     return -1;
 }
 
+/* A negative number as the encoding v41 has it: its absolute value less one, doubled, and one, in digits of base 128. */
+static size_t add_negative(unsigned char *to, uint32_t absolute)
+{
+    size_t length = 0;
+    uint32_t left = (absolute - 1) << 1 | 1;
+    for (; left > 127; left >>= 7)
+        to[length++] = (unsigned char)(left | 128);
+    to[length++] = (unsigned char)left;
+    return length;
+}
+
 /* Writes a request of one of some kinds, and returns its length. */
 static size_t stock_request(unsigned char *to, unsigned number)
 {
@@ -142,7 +153,7 @@ static size_t stock_request(unsigned char *to, unsigned number)
         break;
     case 3: /* codes of events */
         length += add(to + length, "\15\2\1\2", 4);
-        length += add_u32(to + length, (uint32_t)(-10000 - (int)(number % 3000)));
+        length += add_negative(to + length, 10000 + number % 3000);
         length += add(to + length, "\2\0", 2);
         break;
     default: /* nothing that there is */

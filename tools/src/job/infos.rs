@@ -370,10 +370,13 @@ mod tests {
         let spawned = first.spawned(2, first.proc(0), 2, vec![first.apps[0].spec.clone()]).unwrap();
         assert_eq!([0, 1, 2, 3].map(|node| spawned.slots_on(node)), [1, 3, 0, 4]);
         first.simulated_slots.all = Some(16);
-        let get = reads(&first, None);
         assert_eq!((first.universe(), spawned.universe()), (16, 4));
-        assert_eq!(get(Rank::WILDCARD, keys::UNIV_SIZE), Some(Value::Uint32(16)));
-        assert_eq!(get(Rank(0), keys::NUM_SLOTS), Some(Value::Uint32(1)));
+        let info = JobInfo::from_infos(&first.nspace, 2, &first.infos(None, 0), &first.nodes[0]).unwrap();
+        let store = JobWriter::create(&first.nspace, info, &Limits::default()).unwrap();
+        let of_node = Directives::parse(&[Info::new(keys::NODE_INFO, true), Info::new(keys::NODEID, 0u32)]).unwrap();
+        let slots =
+            |directives| store.reader().get(&Question::new(Rank::WILDCARD, keys::NUM_SLOTS).with(directives)).unwrap();
+        assert_eq!((slots(&of_node), slots(Directives::none())), (Value::Uint32(1), Value::Uint32(16)));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Group {
     pub(super) excused: BTreeSet<Proc>,
     /// Those of them that have died. A process that is started anew in the place of one is no member.
     pub(super) lost: BTreeSet<Proc>,
+    /// Number of renewals when it was made.
+    pub(super) since: u64,
     /// The jobs whose processes may map each other's memory, because they share this group.
     pub(super) bound: BTreeSet<Nspace>,
     /// The context id that it was given, if it was.
@@ -47,6 +49,7 @@ impl Group {
             present,
             excused: BTreeSet::new(),
             lost: BTreeSet::new(),
+            since: 0,
             bound: BTreeSet::new(),
             context,
             notify,
@@ -85,6 +88,13 @@ impl Group {
     /// The members that have died, and that no collective of the group waits for.
     pub fn lost(&self) -> Vec<Proc> {
         self.lost.iter().cloned().collect()
+    }
+
+    /// Returns whether a process was started anew in the place of a member, here or elsewhere.
+    pub fn is_replaced(&self, jobs: &Jobs) -> bool {
+        let here = |proc: &Proc| jobs.runs_here(proc) && !jobs.is_gone(proc);
+        let elsewhere = |proc: &Proc| !jobs.runs_here(proc) && jobs.is_renewed(proc, self.since);
+        self.lost.iter().any(here) || jobs.renewals() > self.since && self.present.iter().any(elsewhere)
     }
 
     /// Returns whether its destruct waits for a process.

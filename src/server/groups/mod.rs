@@ -236,6 +236,11 @@ impl Groups {
         self.registry.get(id).map(Group::lost).unwrap_or_default()
     }
 
+    /// Returns whether a process was started anew in the place of a member of a group.
+    pub fn is_replaced(&self, jobs: &Jobs, id: &Nspace) -> bool {
+        self.registry.get(id).is_some_and(|group| group.is_replaced(jobs))
+    }
+
     /// Members are dead that a destruct waits for.
     pub fn lost(&mut self, jobs: &Jobs, id: &Nspace, gone: &[Proc]) {
         self.registry.lose(jobs, id, gone);

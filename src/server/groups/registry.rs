@@ -70,6 +70,7 @@ impl Registry {
         }
         let dead: Vec<Proc> = group.places.iter().filter(|proc| jobs.is_gone(proc)).cloned().collect();
         group.lost.extend(dead.iter().cloned());
+        group.since = jobs.renewals();
         self.disband(&id);
         for nspace in group.jobs() {
             self.of_job.entry(nspace).or_default().insert(id.clone());
@@ -412,6 +413,22 @@ mod tests {
         // Both run by now.
         groups.member_gone(&jobs, &id, &members[1]);
         assert!(groups.active.is_empty());
+    }
+
+    #[test]
+    fn a_member_elsewhere_is_replaced_when_its_rank_is_started_anew_after_the_group_was_made() {
+        let (mut groups, mut jobs) = (Registry::default(), Jobs::default());
+        let members: Vec<Proc> = [0, 2].map(|rank| proc("a", Rank(rank))).to_vec();
+        jobs.add(&members[0].nspace, 4, &[Rank(0)]);
+        jobs.renew(&members[1]);
+        let id = Nspace::new("g").unwrap();
+        groups.enroll(&jobs, id.clone(), Group::new(members.clone(), None, false));
+        jobs.renew(&proc("a", Rank(3)));
+        assert!(!groups.get(&id).unwrap().is_replaced(&jobs), "one before it, and one that is no member");
+        jobs.renew(&members[1]);
+        assert!(groups.get(&id).unwrap().is_replaced(&jobs));
+        groups.enroll(&jobs, id.clone(), Group::new(members.clone(), None, false));
+        assert!(!groups.get(&id).unwrap().is_replaced(&jobs), "the group is made anew with it");
     }
 
     #[test]

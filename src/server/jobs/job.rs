@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 use super::client::{Client, Phase};
+use super::renewed::Renewed;
 use super::store::JobStore;
 use crate::data::{Rank, Status};
 use crate::message::door::PeerId;
@@ -33,6 +34,8 @@ pub struct Job {
     pub tools_elsewhere: BTreeSet<Rank>,
     /// True if a tool has chosen its name, which the host knows nothing of.
     pub self_named: bool,
+    /// Its ranks that were started anew, in their order.
+    pub(super) renewed: Vec<Renewed>,
 }
 
 impl Job {
@@ -53,6 +56,7 @@ impl Job {
             of_tools: false,
             tools_elsewhere: BTreeSet::new(),
             self_named: false,
+            renewed: Vec::new(),
         })
     }
 

@@ -22,6 +22,7 @@ use crate::trace;
 mod client;
 mod common_info;
 mod job;
+mod renewed;
 pub mod store;
 mod visible;
 
@@ -53,6 +54,7 @@ pub struct Jobs {
     over: VecDeque<Nspace>,
     /// The same of tools, which come and go often.
     tools_over: VecDeque<Nspace>,
+    renewals: u64,
 }
 
 impl Jobs {
@@ -183,6 +185,9 @@ impl Jobs {
         }
         job.local_procs = Some(local_procs);
         job.foreign_ids = foreign_ids;
+        if !anew {
+            self.note_renewed(nspace);
+        }
         cx.effect(Effect::JobRegistered { nspace: nspace.clone(), parent });
         Ok(())
     }

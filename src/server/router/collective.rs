@@ -21,7 +21,7 @@ impl Router {
             trace!("{proc} names a group of the process whose place it has taken");
             return self.cx.answer_status(waiter.caller, Err(Status::ERR_NOT_A_MEMBER));
         }
-        let is_of_members = lost.iter().any(|proc| self.jobs.runs_here(proc) && !self.jobs.is_gone(proc));
+        let is_of_members = group.as_ref().is_some_and(|group| self.groups.is_replaced(&self.jobs, group));
         let request = fence::Request { waiter, proc, procs, info, group: group.clone(), is_of_members };
         let Router { cx, jobs, collectives, fences, .. } = self;
         fences.fence(cx, jobs, collectives, request);

@@ -99,7 +99,7 @@ fn an_unknown_scope_is_refused_whole() {
 }
 
 #[test]
-fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once() {
+fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once_for_what_that_has() {
     for nodes in [2, 4] {
         let cluster = Cluster::new(nodes);
         let placement: Vec<usize> = (0..nodes).collect();
@@ -120,7 +120,8 @@ fn direct_modex_waits_until_the_rank_has_posted_and_is_asked_once() {
             assert_eq!(peer.got(other), NOT_FOUND, "it has posted, and not that");
             assert_eq!(peer.get(&target, "k", &[]), Ok(Value::Uint32(9)));
         }
-        assert_eq!(cluster.world.count("direct modex"), nodes - 1, "once a node");
+        // The other key was sought when its node had asked already: the answer might be older than that.
+        assert_eq!(cluster.world.count("direct modex"), 2 * (nodes - 1), "once a node, and once for what is not there");
         last.commit(Scope::GLOBAL, "later", 10u32);
         assert_eq!(others[0].get(&target, "later", &[]), Ok(Value::Uint32(10)));
         last.commit(Scope::GLOBAL, "k", 11u32);

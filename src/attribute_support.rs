@@ -100,7 +100,8 @@ const QUERY: &str = "PMIX_QUERY_STABLE_ABI_VERSION PMIX_QUERY_PROVISIONAL_ABI_VE
                      PMIX_QUERY_AVAIL_SERVERS PMIX_QUERY_NAMESPACES PMIX_QUERY_LOCAL_PROC_TABLE PMIX_QUERY_NUM_PSETS PMIX_QUERY_PSET_NAMES \
                      PMIX_QUERY_PSET_MEMBERSHIP PMIX_QUERY_NUM_GROUPS PMIX_QUERY_GROUP_NAMES PMIX_QUERY_GROUP_MEMBERSHIP \
                      PMIX_PROCID PMIX_NSPACE PMIX_JOBID PMIX_RANK PMIX_SESSION_INFO PMIX_JOB_INFO PMIX_APP_INFO PMIX_NODE_INFO \
-                     PMIX_SESSION_ID PMIX_APPNUM PMIX_NODEID PMIX_HOSTNAME";
+                     PMIX_SESSION_ID PMIX_APPNUM PMIX_NODEID PMIX_HOSTNAME PMIX_QUERY_SUPPORTED_KEYS \
+                     PMIX_QUERY_SUPPORTED_QUALIFIERS";
 const TOOL_INIT: &str = "PMIX_TOOL_NSPACE PMIX_TOOL_RANK PMIX_TOOL_DO_NOT_CONNECT PMIX_TOOL_CONNECT_OPTIONAL PMIX_TOOL_ATTACHMENT_FILE \
      PMIX_SERVER_URI PMIX_SERVER_PIDINFO PMIX_SERVER_NSPACE PMIX_CONNECT_TO_SYSTEM PMIX_CONNECT_SYSTEM_FIRST \
      PMIX_CONNECT_MAX_RETRIES PMIX_CONNECT_RETRY_DELAY PMIX_PRIMARY_SERVER PMIX_TCP_URI PMIX_SERVER_TMPDIR \
@@ -193,6 +194,12 @@ pub(crate) fn is_asked_by(key: &Text) -> bool {
 /// Returns whether attributes of the host's level are asked for, too.
 pub(crate) fn asks_for_host(qualifiers: &[Info]) -> bool {
     [keys::HOST_FUNCTIONS, keys::HOST_ATTRIBUTES].iter().any(|key| qualifiers.find(key).is_some())
+}
+
+/// Keys of the attributes of queries: the library's own, and those that the host has registered.
+pub(crate) fn of_queries(host: &HostSupport) -> impl Iterator<Item = &str> {
+    let registered = host.0.get("PMIx_Query_info").into_iter().flatten().map(String::as_str);
+    QUERY.split_ascii_whitespace().chain(registered).filter_map(|name| keys::key_of(name)?.to_str().ok())
 }
 
 /// The answers to such a query: for each level that its qualifiers name, the functions as one text, or of the functions

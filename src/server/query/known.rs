@@ -9,6 +9,7 @@ use crate::data::{
 use crate::server::ctx::Ctx;
 use crate::server::jobs::{Client, Jobs, Phase};
 use crate::server::load;
+use crate::server::query::offered;
 use crate::store::{Directives, InfoLevel};
 
 /// Keys of process sets and groups.
@@ -33,7 +34,7 @@ pub fn reports(query: &Query) -> usize {
 }
 
 /// Qualifiers that are looked at here, or that a host of the Standard's looks at.
-const QUALIFIERS: [&str; 30] = [
+pub const QUALIFIERS: [&str; 31] = [
     keys::PROCID,
     keys::NSPACE,
     keys::JOBID,
@@ -55,6 +56,7 @@ const QUALIFIERS: [&str; 30] = [
     keys::QUERY_LOCAL_ONLY,
     keys::QUERY_REPORT_AVG,
     keys::QUERY_REPORT_MINMAX,
+    keys::QUERY_SUPPORTED_QUALIFIERS,
     keys::CLIENT_FUNCTIONS,
     keys::CLIENT_ATTRIBUTES,
     keys::SERVER_FUNCTIONS,
@@ -88,6 +90,12 @@ pub struct Known<'a> {
 impl Known<'_> {
     /// Returns the answer to a key that is the server's own to answer; nothing where the host is asked.
     pub fn own(&self, cx: &Ctx, asker: &Proc, key: &Text, query: &Query) -> Option<Vec<Info>> {
+        if query.qualifiers.is_set(keys::QUERY_SUPPORTED_QUALIFIERS) {
+            return Some(vec![Info::new(key.as_str()?, offered::qualifiers(key.as_str()?, self.host_support))]);
+        }
+        if key.as_bytes() == keys::QUERY_SUPPORTED_KEYS.as_bytes() {
+            return Some(vec![Info::new(keys::QUERY_SUPPORTED_KEYS, offered::keys(self.host_support))]);
+        }
         if key.as_bytes() == WAITING.as_bytes() {
             return Some(vec![Info::new(WAITING, (self.waiting)(cx, asker, query))]);
         }

@@ -19,6 +19,7 @@ use crate::message::{Infos, Reply};
 use crate::trace;
 
 pub mod known;
+mod offered;
 
 use known::{Known, Subject, is_about_sets, is_foreign};
 

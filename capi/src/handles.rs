@@ -3,7 +3,7 @@
 //! A callback brings the number, and the object is taken out of the table, once. A program that calls back twice, or
 //! with a number of something else, does no harm by it.
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,8 @@ use libc::c_void;
 
 struct Table {
     last: usize,
-    things: BTreeMap<usize, Box<dyn Any + Send>>,
+    /// In the order of their numbers, which is mostly that in which they are taken.
+    things: VecDeque<(usize, Box<dyn Any + Send>)>,
 }
 
 /// Things that are kept together.
@@ -33,7 +34,7 @@ pub fn take<T: Any + Send>(handle: *mut c_void) -> Option<T> {
 impl Handles {
     /// Nothing so far.
     pub const fn new() -> Self {
-        Handles(Mutex::new(Table { last: 0, things: BTreeMap::new() }))
+        Handles(Mutex::new(Table { last: 0, things: VecDeque::new() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -45,7 +46,7 @@ impl Handles {
         let mut table = self.lock();
         table.last += 1;
         let number = table.last;
-        table.things.insert(number, Box::new(thing));
+        table.things.push_back((number, Box::new(thing)));
         ptr::without_provenance_mut(number)
     }
 
@@ -53,10 +54,11 @@ impl Handles {
     pub fn take<T: Any + Send>(&self, handle: *mut c_void) -> Option<T> {
         let number = handle.addr();
         let mut table = self.lock();
-        let thing = match table.things.get(&number)?.is::<T>() {
-            true => table.things.remove(&number)?,
-            false => return None,
-        };
+        let at = table.things.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        if !table.things[at].1.is::<T>() {
+            return None;
+        }
+        let (_, thing) = table.things.remove(at)?;
         drop(table);
         thing.downcast().ok().map(|thing| *thing)
     }

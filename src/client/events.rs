@@ -313,13 +313,12 @@ impl Entry {
             Source::Namespace => event.source.nspace == me.nspace,
             Source::Listed(procs) => procs.iter().any(|proc| proc.matches(&event.source)),
         };
-        self.active && code && source && self.wants_affected(&event.affected())
+        self.active && code && source && (self.affected.is_empty() || self.wants_affected(&event.affected()))
     }
 
     /// An event that does not say whom it affects may affect anybody.
     fn wants_affected(&self, affected: &[Proc]) -> bool {
-        let either_open = self.affected.is_empty() || affected.is_empty();
-        either_open || affected.iter().any(|proc| self.affected.iter().any(|mine| mine.matches(proc)))
+        affected.is_empty() || affected.iter().any(|proc| self.affected.iter().any(|mine| mine.matches(proc)))
     }
 }
 

@@ -8,8 +8,8 @@
 //! Jobs have accounts of their own: what one holds, those of other users never lack; jobs of one user have a limit
 //! together besides. A job's shared memory has a limit apart, and both have one together: the [budget](Budget) that they
 //! draw on. A process may hold half of what its job may, or half of what shared memory has left of that where it is less,
-//! so that one process alone cannot starve the others of its job. Whoever is over gets `ERR_OUT_OF_RESOURCE`, and a
-//! trace line names the process, the kind and the amount.
+//! so that one process alone cannot starve the others of its job. A process that is over a limit gets
+//! `ERR_OUT_OF_RESOURCE`, and a trace line names the process, the kind and the amount.
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The clock on the wall, for people and for peers that want to be told the time.
 //!
-//! Somebody may set it, back and forth: nothing here is decided by it. What waits looks at the monotonic clock.
+//! Somebody may set it, back and forth: nothing here is decided by it. Code that waits looks at the monotonic clock.
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Returns the time since 1970; none before that.

@@ -22,8 +22,8 @@ use super::received::Step;
 use super::{Error, Inner};
 
 impl Inner {
-    /// Calls `start` with a callback and blocks until that is called, while the caller reads itself if it can. What
-    /// `start` sends are [look-ups](Inner::look_up).
+    /// Calls `start` with a callback and blocks until that is called, while the caller reads itself if it can. The
+    /// requests that `start` sends are [look-ups](Inner::look_up).
     ///
     /// # Errors
     /// The call's, and `NotInitialized` where the callback is dropped.

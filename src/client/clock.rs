@@ -3,8 +3,9 @@
 //!
 //! A limit bounds the *continuation* of a call, which is called by whatever comes first: the result, or the end of the
 //! limit, until which the control thread sleeps. The request stays in the table of those under way, because it is: its
-//! late answer is taken out of it by its number. What that answer means to the client itself (a fence is over, a group
-//! exists) is seen to before the continuation, and so in any case. A call without a limit leaves no note here.
+//! late answer is taken out of it by its number. The consequences of that answer for the client itself (a fence is
+//! over, a group exists) are seen to before the continuation, and so in any case. A call without a limit leaves no note
+//! here.
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -188,7 +188,7 @@ impl Link {
         outbox.blocks_somebody()
     }
 
-    /// It comes back.
+    /// The handler comes back.
     pub(super) fn leave_handler(&self) {
         lock(&self.outbox).in_handler = false;
     }
@@ -338,7 +338,8 @@ impl Link {
     pub(super) fn queue(&self, task: impl FnOnce() + Send + 'static) {
         let mut inbox = lock(&self.inbox);
         if inbox.stop {
-            // Nobody will run it. What it holds may call back here when it goes, so the lock goes first.
+            // Nobody will run it. Values that it holds may call back here when they are dropped, so the lock goes
+            // first.
             drop(inbox);
             return drop(task);
         }

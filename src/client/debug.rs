@@ -1,8 +1,8 @@
 //! Stopping in Init for a debugger.
 //!
-//! Whoever has started a job may want its processes to wait in Init (`PMIX_DEBUG_STOP_IN_INIT`), all or some of them.
-//! Such a process says that it is there (`READY_FOR_DEBUG`, to its host) and waits for `DEBUGGER_RELEASE`, which may
-//! come before it waits. When its server dies, it waits no longer.
+//! The launcher of a job may want its processes to wait in Init (`PMIX_DEBUG_STOP_IN_INIT`), all or some of them. Such
+//! a process says that it is there (`READY_FOR_DEBUG`, to its host) and waits for `DEBUGGER_RELEASE`, which may come
+//! before it waits. When its server dies, it waits no longer.
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::data::{DataRange, Info, Proc, Rank, Status, keys};

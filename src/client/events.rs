@@ -112,7 +112,7 @@ enum Order {
 #[derive(Clone)]
 pub(super) struct Called {
     pub(super) id: usize,
-    /// It wants no other event after this one.
+    /// True if the handler wants no other event after this one.
     pub(super) once: bool,
     name: Option<Text>,
     return_object: Option<Value>,
@@ -196,8 +196,8 @@ impl Handlers {
         self.lock().list.iter().any(|entry| entry.id == id)
     }
 
-    /// The handlers to be called for an event, in order; where there is none, it is kept. Whether its source is near is
-    /// asked for those alone who want to know.
+    /// The handlers to be called for an event, in order; where there is none, it is kept. `is_near` is called only for
+    /// those that want to know whether its source is near.
     pub(super) fn matching<N: FnOnce(&Proc) -> bool>(
         &self,
         event: &mut Event,

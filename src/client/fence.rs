@@ -1,8 +1,8 @@
 //! Fence: meeting the other participants.
 //!
-//! The server counts them; nothing here waits but the caller. What they have committed is in shared memory when the
-//! fence ends, partly in segments that this process has not mapped: they are asked for before the fence is called done,
-//! so that a Get after it finds everything at hand.
+//! The server counts them; nothing here waits but the caller. The data that they have committed is in shared memory
+//! when the fence ends, partly in segments that this process has not mapped: these are asked for before the fence is
+//! called done, so that a Get after it finds everything at hand.
 //!
 //! # How a waiting caller is woken
 //!

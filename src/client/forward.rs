@@ -91,8 +91,8 @@ impl Client {
         self.prepare_request(call, Ok(Request::Forward(request)), take)
     }
 
-    /// Asks about jobs, processes, the system (`PMIx_Query_info`). What is not known is left out or comes without a type, and
-    /// the status says so.
+    /// Asks about jobs, processes, the system (`PMIx_Query_info`). An answer that is not known is left out or comes
+    /// without a type, and the status says so.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` without a query; what the host answers when it answers nothing else.

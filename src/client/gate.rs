@@ -64,7 +64,7 @@ impl Gate {
     }
 }
 
-/// Wakes the caller who reads. What it has read itself does not find it asleep.
+/// Wakes the caller who reads. A wake that its own reading brings does not find it asleep.
 struct Nudge {
     nudge: Arc<EventFd>,
     reader: ThreadId,

@@ -1,9 +1,9 @@
 //! Groups of processes: making them, leaving them, ending them.
 //!
 //! A group's name stands for its members wherever processes are named. The server knows who they are and translates; a Get is the
-//! exception, because it is answered here: so the client remembers the members of its groups. Who is told of a group under
-//! construction may have to decide how that goes on: what the event's handlers answer goes to the server when the last of them has
-//! completed.
+//! exception, because it is answered here: so the client remembers the members of its groups. A process that is told of
+//! a group under construction may have to decide how that goes on: the answers of the event's handlers go to the server
+//! when the last of them has completed.
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -162,7 +162,7 @@ impl Inner {
             GroupCall::Destruct { .. } => (false, &[][..]),
             _ => return Ok(None),
         };
-        // What is late may still make a group, and has to be seen to.
+        // A call that is late may still make a group, and has to be seen to.
         let may_be_late = limit_in(call.attributes()).is_some();
         if group.is_empty() || may_be_late || procs.iter().any(|proc| proc.nspace != self.proc.nspace) {
             return Ok(None);

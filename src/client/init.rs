@@ -1,7 +1,7 @@
 //! The way in: what the environment says, which door opens, and what is said there.
 //!
-//! The doors are tried in order: the abstract socket, then the path for processes in another network namespace. What
-//! counts is what can be reached, not what is set. A refusal is final: behind every door is the same server.
+//! The doors are tried in order: the abstract socket, then the path for processes in another network namespace. A door
+//! counts if it can be reached, not if it is set. A refusal is final: behind every door is the same server.
 use std::env;
 use std::ffi::OsString;
 use std::io;
@@ -46,7 +46,7 @@ pub(crate) enum Whose {
 pub(crate) struct Attachment<'a> {
     /// Name of the server's socket for tools.
     pub(crate) door: &'a str,
-    /// Whose it may be.
+    /// Owner that the server may have.
     pub(crate) whose: Whose,
     /// Until when it is waited for; for ever without one.
     pub(crate) until: Option<Instant>,

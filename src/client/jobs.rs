@@ -29,7 +29,7 @@ use super::Inner;
 use super::answer::Answer;
 use super::get::Way;
 
-/// What goes on once segments are mapped, or will not be.
+/// Continuation that is called once segments are mapped, or will not be.
 type Then = Box<dyn FnOnce() + Send>;
 
 /// Readers by namespace.

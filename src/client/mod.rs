@@ -225,8 +225,8 @@ impl Client {
         Self::connected(init::enter(address, info, layout)?, layout, Arc::default(), None)
     }
 
-    /// Joins a job under a stock server, or attaches to it: by a server in this process, whose host that one is. What
-    /// belongs to the process rather than to a connection it shares with `first`.
+    /// Joins a job under a stock server, or attaches to it: by a server in this process, whose host that one is. State
+    /// that belongs to the process rather than to a connection is shared with `first`.
     #[cfg(feature = "server")]
     pub(crate) fn join(
         address: &StockAddress,
@@ -247,8 +247,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Attaches to a server as a tool. What belongs to the process rather than to a connection it shares with `first`, the
-    /// tool's connection that was there before.
+    /// Attaches to a server as a tool. State that belongs to the process rather than to a connection is shared with
+    /// `first`, the tool's connection that was there before.
     pub(crate) fn attach(
         call: &init::Attachment<'_>,
         info: &[Info],
@@ -285,13 +285,13 @@ impl Client {
         Self::alone(Proc::new(nspace, Rank(0)), None)
     }
 
-    /// A process without a server, of that name. What belongs to the process it shares with `first`, if it had a
+    /// A process without a server, of that name. State that belongs to the process is shared with `first`, if it had a
     /// connection before.
     pub(crate) fn alone(proc: Proc, first: Option<&Client>) -> Result<Client, InitError> {
         let link = Link::new(Way::None).map_err(system("no eventfd"))?;
         let own = first.map_or_else(Arc::default, |client| client.inner.own.clone());
         let jobs = Jobs::new(false);
-        // Whoever has chosen another rank has told nobody of those before it.
+        // A process that has chosen another rank has told nobody of those before it.
         if proc.rank == Rank(0) {
             jobs.begin_alone(&proc, &own_node()?);
         }
@@ -471,8 +471,7 @@ impl Client {
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a range that is none or should name processes and does not, `ERR_NO_PERMISSIONS` for an
-    /// event that servers alone raise: nobody hears of these, this process's own handlers included. What the host
-    /// answers.
+    /// event that servers alone raise: nobody hears of these, this process's own handlers included. The host's answer.
     pub fn notify_event(&self, status: Status, source: &Proc, range: DataRange, info: &[Info]) -> Pending<(), Error> {
         let (source, info) = (source.clone(), info.to_vec());
         self.prepare("PMIx_Notify_event", call::limit_in(&info), move |inner, callback| {

@@ -170,7 +170,7 @@ struct Unsent {
     taken: usize,
     /// Bytes that have ever waited.
     added: u64,
-    /// Those of them that wait no more.
+    /// Number of them that wait no more.
     gone: u64,
 }
 

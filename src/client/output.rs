@@ -128,8 +128,8 @@ impl Client {
         })
     }
 
-    /// Ends what such a call has begun (`PMIx_IOF_deregister`). What the server still holds back comes before the
-    /// answer.
+    /// Ends what such a call has begun (`PMIx_IOF_deregister`). Output that the server still holds back comes before
+    /// the answer.
     ///
     /// # Errors
     /// `ERR_BAD_PARAM` for a number of no call.

@@ -95,7 +95,7 @@ impl Posts {
     /// All Puts, for the process's own Gets.
     #[inline]
     pub(super) fn own(&self) -> &Local {
-        // Whoever sees that all is settled sees what was settled.
+        // A thread that sees that all is settled sees what was settled.
         if self.unsettled.load(Ordering::Acquire) {
             self.settle(&mut self.lock());
         }

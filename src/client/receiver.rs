@@ -6,8 +6,8 @@
 //! program, and so cannot be held up by it.
 //!
 //! Handlers are mostly short, and a thread that wakes costs more than they do. So this one is started when somebody
-//! blocks during a handler for the first time, and sleeps until its alarm rings. Whoever finds that somebody blocks
-//! during a handler sets the alarm, both under the lock of the outbox: the one who goes into the handler in a
+//! blocks during a handler for the first time, and sleeps until its alarm rings. A thread that finds that somebody
+//! blocks during a handler sets the alarm, both under the lock of the outbox: the one who goes into the handler in a
 //! [while](PATIENCE), if it is not set already, and the one who asks at once. The thread reads until that handler is
 //! over, which it looks for under the lock of what has [come](super::received), as the control thread takes that before
 //! it goes on: so nothing overtakes anything.
@@ -51,11 +51,11 @@ pub(super) struct Receiver {
 /// State of the thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It sleeps, and nothing will wake it.
+    /// The thread sleeps, and nothing will wake it.
     Asleep,
-    /// It sleeps until the alarm rings.
+    /// The thread sleeps until the alarm rings.
     Set,
-    /// It reads.
+    /// The thread reads.
     Awake,
 }
 

@@ -83,7 +83,8 @@ impl Client {
         Ok(())
     }
 
-    /// Pushes it to those no more; without targets, to nobody. Whether it was pushed to any of them.
+    /// Pushes the input to these targets no more; without targets, to nobody. Returns whether it was pushed to any of
+    /// them.
     pub fn iof_keep_stdin(&self, targets: &[Proc]) -> bool {
         let own = self.collector.lock();
         let Some((shared, _)) = &*own else { return false };

@@ -3,7 +3,7 @@
 //! The first has an abstract name with 128 random bits and vanishes with the server. The second, for clients in other
 //! network namespaces, is a path: a directory of its own under the server's temporary directory, with a random name,
 //! made and opened without following links, and taken only if it is our user's alone, so that nobody can put something
-//! else in its place. Whoever may reach it still has to show a token.
+//! else in its place. A process that may reach it still has to show a token.
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;

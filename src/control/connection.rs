@@ -47,13 +47,13 @@ impl Companion for With {
 /// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It has not said yet who it is.
+    /// The peer has not said yet who it is.
     Unknown,
-    /// It has, and the server has not answered. Nothing is read from it meanwhile.
+    /// The peer has said it, and the server has not answered. Nothing is read from it meanwhile.
     Asking,
-    /// It is in.
+    /// The peer is in.
     In,
-    /// It was refused; what is queued goes out, and then it ends.
+    /// The peer was refused; what is queued goes out, and then the connection ends.
     Refused,
 }
 
@@ -366,7 +366,7 @@ pub enum PushError {
     /// The peer does not read, and holds descriptors in that way.
     #[error("{0} descriptors wait to be read")]
     UnreadDescriptors(usize),
-    /// It is no frame.
+    /// The bytes are no frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
 }

@@ -54,7 +54,7 @@ pub enum Welcome {
         /// The descriptors that come with this frame, in order; empty when the client asked for none.
         parts: Vec<DescriptorKind>,
     },
-    /// It is not.
+    /// The process is not let in.
     Refused {
         /// The status for `PMIx_Init`.
         status: Status,

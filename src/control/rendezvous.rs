@@ -68,7 +68,7 @@ impl Listed {
         Some((process.uid(), process.gid()))
     }
 
-    /// All that is known of it (`PMIX_SERVER_INFO_ARRAY`).
+    /// Attributes of all that is known of the server (`PMIX_SERVER_INFO_ARRAY`).
     fn info(&self) -> Info {
         let mut known = Vec::new();
         if let Some(server) = &self.server {
@@ -151,10 +151,10 @@ pub struct Uri {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadUri {
-    /// It is of no form that is known.
+    /// The URI is of no form that is known.
     #[error("{0:?} is not of the form NSPACE.RANK;PROTOCOL:ADDRESS")]
     Form(String),
-    /// It is of another protocol.
+    /// The URI is of another protocol.
     #[error("{0:?} is an address of another protocol")]
     Protocol(String),
 }

@@ -13,7 +13,7 @@ pub enum NumberError {
         /// The type it was asked for.
         want: DataType,
     },
-    /// It does not fit, or would come out as another number.
+    /// The number does not fit, or would come out as another number.
     #[error("a {have} that does not fit a {want}")]
     LostPrecision {
         /// The value's type.
@@ -21,7 +21,7 @@ pub enum NumberError {
         /// The type it was asked for.
         want: DataType,
     },
-    /// It is negative and the type is unsigned.
+    /// The number is negative and the type is unsigned.
     #[error("a negative {have} asked for as {want}")]
     ChangeSign {
         /// The value's type.

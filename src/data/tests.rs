@@ -28,7 +28,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= bits;
         if let Ok(other) = archive::from_archive(&bytes) {
-            // Whatever came out keeps the promises of its types.
+            // A value that came out keeps the promises of its types.
             prop_assert_eq!(archive::from_archive(&archive::to_archive(&other).unwrap()).unwrap(), other);
         }
         prop_assert!(archive::from_archive(&bytes[..at]).map_or(true, |other| other.size() <= 64 + bytes.len() * 32));

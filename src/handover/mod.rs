@@ -5,7 +5,7 @@
 //! owner's loop calls [`serve`](Listener::serve). A [`RemoteReader`] opens the address. It asks for what the writer has
 //! added since when a look-up leads there, so that "not mapped yet" is nothing its user ever sees.
 //!
-//! Whoever has a way of its own to pass descriptors needs none of this: [`fd_passing`](crate::fd_passing),
+//! A program that has a way of its own to pass descriptors needs none of this: [`fd_passing`](crate::fd_passing),
 //! [`JobWriter::segments`](crate::store::JobWriter::segments) and [`Have::to_bytes`](crate::store::Have::to_bytes) are
 //! all there is behind it.
 //!
@@ -39,7 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Who may read
+//! # Permission to read
 //!
 //! The kernel's word on the other end counts first: processes of the writer's own user and of root, and of users that
 //! were [allowed](Listener::allow). They must also know the token in the address. An abstract name ends with its network

@@ -70,7 +70,7 @@ pub enum RemoteMiss {
     /// There is none, or the reader cannot say. Never [`Miss::Unmapped`].
     #[error("{0}")]
     Miss(#[from] Miss),
-    /// It may be in a segment that cannot be had.
+    /// The value may be in a segment that cannot be had.
     #[error("{0}")]
     Link(#[from] LinkError),
 }
@@ -99,7 +99,7 @@ pub struct RemoteReader {
 pub struct Source(pub(super) Way);
 
 pub(super) enum Way {
-    /// It is asked.
+    /// The writer is asked.
     Asked(Mutex<Link>),
     /// Its files have names.
     #[cfg(feature = "named-segments")]
@@ -195,8 +195,8 @@ impl RemoteReader {
         }
     }
 
-    /// Takes a guard, under which [`Guard::get`] looks values up in place. What it finds [`Miss::Unmapped`] is there
-    /// after [`refresh`](Self::refresh), with a guard that is taken then.
+    /// Takes a guard, under which [`Guard::get`] looks values up in place. A value that it finds [`Miss::Unmapped`] is
+    /// there after [`refresh`](Self::refresh), with a guard that is taken then.
     ///
     /// # Errors
     /// [`PinError`] when the writer had no room for a page, or no slot is free on it.

@@ -177,7 +177,7 @@ fn strangers_and_nonsense_are_cut_off_and_nobody_else() {
     assert_eq!(listener.readers(), 2, "the slow one and the reader");
     assert_eq!(socket::receive(&nonsense, &mut [0; 8], &mut Vec::new()).unwrap().bytes, 0);
 
-    // Whoever asks and never reads.
+    // A peer that asks and never reads.
     let greedy = message::Request { wish: message::Wish::Segments, token, have: Default::default() }.to_bytes();
     for _ in 0..1000 {
         let Ok(_) = socket::send(&slow, &greedy, &[]) else { break };

@@ -240,7 +240,7 @@ impl AppSpec {
     }
 }
 
-/// What each application of a request gets a copy of, unless it says so itself.
+/// Directives that each application of a request gets a copy of, unless it says so itself.
 struct Shared<'a> {
     agent: Option<&'a Info>,
     prefix: Option<&'a Info>,

@@ -39,7 +39,7 @@ impl Much {
 pub struct Backlog<T> {
     kept: VecDeque<Kept<T>>,
     all: Much,
-    /// Those of each process.
+    /// Events of each process.
     of: BTreeMap<Proc, Much>,
 }
 
@@ -104,7 +104,7 @@ impl<T> Backlog<T> {
     fn forget_one_of_most(&mut self) {
         let is_number = self.all.events > MAX_EVENTS;
         let much = |much: &Much| if is_number { much.events } else { much.bytes };
-        // What a job has, and what the one of its processes has that has most.
+        // Shares of a job, and of the one of its processes that has most.
         let (mut of_job, mut worst): (Option<(&Nspace, usize, usize)>, _) = (None, None);
         for (Proc { nspace, .. }, of) in &self.of {
             let own = much(of);

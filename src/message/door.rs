@@ -258,7 +258,7 @@ impl fmt::Debug for Making {
 /// Message of a server to a peer.
 #[derive(Debug)]
 pub enum Outgoing {
-    /// It is in.
+    /// The peer is in.
     Accepted {
         /// The server's own name.
         server: Proc,
@@ -273,7 +273,7 @@ pub enum Outgoing {
         /// Account that its door charges what the peer makes it hold to.
         account: Account,
     },
-    /// It is not, and the connection ends.
+    /// The peer is not let in, and the connection ends.
     Refused {
         /// The status of its Init.
         status: Status,
@@ -334,10 +334,10 @@ pub struct Ready {
 pub trait Door: Send {
     /// One of the door's own tokens is ready.
     fn ready(&mut self, id: u64, ready: Ready, callers: &mut dyn Callers);
-    /// A process has ended, whose own connection this is, where it has been let in by this door. What it has sent is
-    /// handed on, and then its connection ends as if it had closed it, though a child of it may hold it open. Returns
-    /// whether there is such a connection, with something that was not handed on; false also from a door that hears
-    /// nobody out.
+    /// A process has ended, whose own connection this is, where it has been let in by this door. Messages that it has
+    /// sent are handed on, and then its connection ends as if it had closed it, though a child of it may hold it open.
+    /// Returns whether there is such a connection, with something that was not handed on; false also from a door that
+    /// hears nobody out.
     fn hear_out(&mut self, proc: &Proc, connection: Option<u64>, callers: &mut dyn Callers) -> bool {
         let _ = (proc, connection, callers);
         false
@@ -363,6 +363,6 @@ pub trait Door: Send {
     fn spent_for(&mut self, connection: u64, time: Duration) {
         let _ = (connection, time);
     }
-    /// That time has come.
+    /// The time of the deadline has come.
     fn tick(&mut self, now: Instant, callers: &mut dyn Callers);
 }

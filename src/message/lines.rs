@@ -67,7 +67,7 @@ impl LineFormat {
 }
 
 /// Text for XML. Bytes that are no UTF-8, and control characters, are references in three digits, as those of Open MPI
-/// are. What XML forbids even as a reference is U+FFFD, so that a parser goes on.
+/// are. A character that XML forbids even as a reference is U+FFFD, so that a parser goes on.
 fn escaped(text: &[u8]) -> Vec<u8> {
     let mut out = String::with_capacity(text.len());
     for chunk in text.utf8_chunks() {

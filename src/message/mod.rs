@@ -270,7 +270,7 @@ impl Request {
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// It is done, or it failed with this status.
+    /// The request is done, or it failed with this status.
     Done(Status),
     /// The value asked for.
     Value(Value),

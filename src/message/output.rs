@@ -38,7 +38,7 @@ impl Terms {
         let patience = number(keys::IOF_BUFFERING_TIME).filter(|seconds| *seconds > 0);
         let least = match (number(keys::IOF_BUFFERING_SIZE), patience) {
             (Some(least), _) => least as usize,
-            // Whatever comes in that time is one.
+            // All output that comes in that time is one piece.
             (None, Some(_)) => usize::MAX,
             (None, None) => 0,
         };

@@ -1,8 +1,8 @@
 //! Events that servers raise and nobody else may: servers and launchers act on them.
 use crate::data::Status;
 
-/// Returns whether an event tells of the members of a group, or of the start and end of processes and jobs. Whoever
-/// takes part in a group may give it up.
+/// Returns whether an event tells of the members of a group, or of the start and end of processes and jobs. A process
+/// that takes part in a group may give it up.
 pub fn is_a_servers(event: Status) -> bool {
     const GROUPS: std::ops::RangeInclusive<i32> = Status::GROUP_MEMBER_FAILED.0..=Status::GROUP_INVITED.0;
     const JOBS: std::ops::RangeInclusive<i32> = Status::EVENT_SESSION_END.0..=Status::ERR_JOB_APP_NOT_EXECUTABLE.0;

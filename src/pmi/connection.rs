@@ -23,11 +23,11 @@ pub type Seat = (Proc, [u8; 32]);
 pub enum Stage {
     /// Nobody has said whose seat it is.
     Unknown,
-    /// It is that of a process, which has not spoken.
+    /// The connection is that of a process, which has not spoken.
     Seated,
-    /// It has, in that version, and the server has not answered. Nothing is read from it meanwhile.
+    /// The process has spoken, in that version, and the server has not answered. Nothing is read from it meanwhile.
     Asking(Version),
-    /// It is in.
+    /// The process is in.
     In(Box<Conversation>),
 }
 
@@ -129,7 +129,7 @@ impl Connection {
         !self.input.waiting().is_empty() || queue::readable(&self.stream).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Nobody reads at the other end any more. What was written there before is still heard.
+    /// Nobody reads at the other end any more. Bytes that were written there before are still heard.
     pub fn deafen(&mut self) {
         self.is_deaf = true;
         self.output = Output::new();

@@ -52,7 +52,7 @@ pub struct PmiListener {
     /// Connections whose seats nobody has named.
     lobby: Lobby,
     turns: Turns,
-    /// Those who wait for an attribute of the node.
+    /// Processes that wait for an attribute of the node.
     waiters: Waiters,
     /// Placement of the job that came last.
     mapped: Option<Mapped>,
@@ -63,7 +63,7 @@ pub struct PmiListener {
 }
 
 impl PmiListener {
-    /// Opens the door at a socket that listens. Who has no seat is charged to the strangers of `common`.
+    /// Opens the door at a socket that listens. A process without a seat is charged to the strangers of `common`.
     ///
     /// # Errors
     /// The kernel's.

@@ -32,7 +32,7 @@ pub struct Waiters {
     by_connection: NumberMap<u64, Waiting>,
     /// Number of those of each process.
     counts: NumberMap<Owner, usize>,
-    /// Those whose attributes were put, by attribute. Some may have left meanwhile.
+    /// Waiters whose attributes were put, by attribute. Some may have left meanwhile.
     due: VecDeque<BTreeSet<Waiter>>,
 }
 

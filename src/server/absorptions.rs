@@ -2,8 +2,8 @@
 //!
 //! Small data is taken in at once. Large data, as a fence or a group of thousands of processes brings, is decoded by a
 //! thread, and prepared and published in slices between the turns of others. Much data of one process is prepared by a
-//! thread as well. Who asked is named by a [`Purpose`], which comes back
-//! with the result; whether anybody still waits is that room's affair, and the data counts all the same.
+//! thread as well. The room that asked is named by a [`Purpose`], which comes back with the result; whether anybody
+//! still waits is that room's affair, and the data counts all the same.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::collective::brought::{Brought, Decoded};

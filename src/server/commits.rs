@@ -2,9 +2,9 @@
 //!
 //! A commit of many megabytes takes longer than others should wait, and so does a small one by which megabytes of what its
 //! process has posted before are written anew. A [`Draft`] of it goes to a thread twice: to be composed,
-//! and to be written to the blocks that the store has taken for it meanwhile. Then it is published, whole. Who waits for
-//! its keys hears of them in slices. Its peer is busy until then, so its fence comes after its commit; where the peer is
-//! gone before it is published, nothing of it is left.
+//! and to be written to the blocks that the store has taken for it meanwhile. Then it is published, whole. Those who
+//! wait for its keys hear of them in slices. Its peer is busy until then, so its fence comes after its commit; where
+//! the peer is gone before it is published, nothing of it is left.
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::IntoIter;
 
@@ -41,7 +41,7 @@ enum Stage {
     Composed,
     /// They are written.
     Written,
-    /// It is published. These entries are still to be made known.
+    /// The commit is published. These entries are still to be made known.
     Published(IntoIter<Posted>),
 }
 
@@ -121,7 +121,7 @@ impl Commits {
         let Some(Commit { stage, caller, .. }) = self.under_way.get(&number) else { return };
         let composes = matches!(stage, Stage::Composed);
         if self.workers >= MAX_WORKERS {
-            // What is composed takes memory until it is written.
+            // A composed draft takes memory until it is written.
             return match composes {
                 true => self.waiting.push_back((number, draft)),
                 false => self.waiting.push_front((number, draft)),
@@ -247,7 +247,7 @@ impl Commits {
         cx.send(caller.peer, Outgoing::GoOn);
     }
 
-    /// A peer is gone. What it has published stays, and nothing else.
+    /// A peer is gone. The data that it has published stays, and nothing else.
     pub fn peer_over(&mut self, peer: PeerId) {
         let commit = self.by_peer.remove(&peer).and_then(|number| self.under_way.get_mut(&number));
         commit.into_iter().for_each(|commit| commit.is_over = true);

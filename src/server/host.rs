@@ -1,9 +1,9 @@
 //! Upcalls of a server to the program that it is embedded in: a resource manager's daemon, a launcher.
 //!
-//! The library is a messenger. Whatever reaches beyond this node, starts or ends processes or needs a policy, the
-//! [`Host`] does, one method for each callback of the Standard's server module. Methods run on the server's control
-//! thread and with no lock held: they must not block, and may call back into the [`Server`](super::Server) (but not
-//! [wait](crate::Pending::wait) for it).
+//! The library is a messenger. The [`Host`] does everything that reaches beyond this node, starts or ends processes or
+//! needs a policy, with one method for each callback of the Standard's server module. Methods run on the server's
+//! control thread and with no lock held: they must not block, and may call back into the [`Server`](super::Server) (but
+//! not [wait](crate::Pending::wait) for it).
 //!
 //! A method takes the request over with `Ok(Answer::Later)` and completes its [`Completion`] whenever it likes, from
 //! any thread, also before it returns. `Ok(Answer::Done)` says that it is done already, and an error that it will not
@@ -22,14 +22,14 @@ use crate::sys::later;
 pub enum Answer {
     /// The completion will be completed.
     Later,
-    /// It is done (`PMIX_OPERATION_SUCCEEDED`): the completion never will be.
+    /// The request is done (`PMIX_OPERATION_SUCCEEDED`): the completion never will be.
     Done,
 }
 
 /// Result of a host's method; an error means that the host does not do it, and never completes the completion.
 pub type Accepted = Result<Answer, Status>;
 
-/// What a host answers.
+/// Answer of a host.
 pub(super) enum Answered<T> {
     Is(Result<T, Status>),
     /// So many bytes, which are still to be made.

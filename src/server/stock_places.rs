@@ -68,9 +68,9 @@ impl StockPorts {
 /// name of an interface, or a network that its address is in, such as `10.0.0.0/8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StockInterfaces {
-    /// Those that are wanted; all that are up where the list is empty.
+    /// Interfaces that are wanted; all that are up where the list is empty.
     pub include: String,
-    /// Those that are not.
+    /// Interfaces that are not wanted.
     pub exclude: String,
 }
 

@@ -1,9 +1,9 @@
 //! A report of what the processes of this node are at, and whom they wait for.
 //!
-//! Each room keeps what waits in it: collectives their trackers, look-ups their keys, groups their invitations. What no
-//! room explains is an open request, most of which the host is to answer. Here it is put together, in one step of the
-//! control thread that changes nothing and looks at so many processes at most ([`MOST_PROCS`]). Requests at the same
-//! call for the same processes become one row.
+//! Each room keeps what waits in it: collectives their trackers, look-ups their keys, groups their invitations. The
+//! rest are open requests that no room explains, most of which the host is to answer. Here it is put together, in one
+//! step of the control thread that changes nothing and looks at so many processes at most ([`MOST_PROCS`]). Requests at
+//! the same call for the same processes become one row.
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 

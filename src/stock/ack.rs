@@ -43,7 +43,7 @@ pub enum Kind {
     ToolOfJob,
     /// A tool, or a launcher, with a name of its own choice.
     NamedTool,
-    /// One that is to be given a name.
+    /// A tool that is to be given a name.
     Tool,
 }
 
@@ -98,7 +98,7 @@ pub struct Ack {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadAck {
-    /// It ends too early.
+    /// The acknowledgement ends too early.
     #[error("it ends within its {0}")]
     Short(&'static str),
     /// A field cannot be what it says.

@@ -240,7 +240,7 @@ mod tests {
     use crate::data::archive::MAX_DEPTH;
     use crate::data::{DataArray, Nspace, Proc, Rank};
 
-    /// What a native process may say, and no stock library can read.
+    /// Value that a native process may send, and no stock library can read.
     fn deep() -> Value {
         (1..MAX_DEPTH)
             .fold(Value::Uint32(7), |value, _| Value::from(DataArray::of_info(vec![Info::new("deep", value)])))

@@ -22,15 +22,17 @@ use crate::wire::Form;
 
 /// Stage of a connection.
 pub enum Stage {
-    /// It has not said yet who it is.
+    /// The peer has not said yet who it is.
     Unknown,
-    /// It has, and its credential is judged, which is given up with the connection. Nothing is read from it meanwhile.
+    /// The peer has said it, and its credential is judged, which is given up with the connection. Nothing is read from
+    /// it meanwhile.
     Judging { ack: Ack, _credential: Arc<Vec<u8>> },
     /// The server is asked whether it may come in, as this user. Nothing is read from it meanwhile.
     Asking(Ack, u32),
-    /// It is in.
+    /// The peer is in.
     In(Box<Conversation>),
-    /// It was refused; it is waited for to close its end. The status, in that form, still answers its first request.
+    /// The peer was refused; it is waited for to close its end. The status, in that form, still answers its first
+    /// request.
     Refused(Option<(Form, Status)>),
 }
 

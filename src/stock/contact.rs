@@ -85,7 +85,7 @@ impl Contact<'_> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mode = Mode::from_bits_truncate(if self.is_public { 0o644 } else { 0o600 });
         let file = openat(directory, OsStr::from_bytes(name), flags, mode)?;
-        // Whatever the mask of this process is.
+        // The mode holds, whatever the mask of this process is.
         fchmod(&file, mode)?;
         Ok(file.into())
     }

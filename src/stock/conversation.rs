@@ -48,7 +48,7 @@ impl Reading {
             match requests::read(body, self.form, self.next_pull, room) {
                 // A later release may have more types. Its own server answers so, too.
                 Err(error @ WireError::UnknownType(_)) => Ok(Asked::Unreadable(error.status())),
-                // Whatever a program names a group, or asks about, its library may pass on.
+                // A library may pass on any name that its program gives a group, or asks about.
                 Err(WireError::Name(_)) => Ok(Asked::Unreadable(Status::ERR_BAD_PARAM)),
                 read => read,
             }
@@ -85,10 +85,10 @@ impl Packing {
     }
 }
 
-/// What follows from an answer that is still to be made.
+/// Step that follows from an answer that is still to be made.
 pub enum Next {
     Step(Option<Step>),
-    /// It is to be packed.
+    /// The answer is to be packed.
     Pack(Packing),
 }
 

@@ -1,5 +1,6 @@
 //! Files and directories that go with their server: made where others may make things, locked while the server lives,
-//! and removed with it. What a killed server leaves, the next one of the same user removes: nobody holds it locked.
+//! and removed with it. Those that a killed server leaves are removed by the next one of the same user: nobody holds
+//! them locked.
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;

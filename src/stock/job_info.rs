@@ -33,7 +33,7 @@ pub const KEPT_FOR: Duration = Duration::from_secs(10);
 pub enum Parts {
     /// All of them.
     All,
-    /// Those for which the [files](super::dstore) have no place.
+    /// Parts for which the [files](super::dstore) have no place.
     BesideFiles,
 }
 
@@ -159,9 +159,9 @@ pub type Asker = (u64, For);
 /// Purpose of the information of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
-    /// It is the answer to the request with that tag.
+    /// The information is the answer to the request with that tag.
     Answer(u32),
-    /// It is a part of the answer to the request with that number.
+    /// The information is a part of the answer to the request with that number.
     Part(u64),
 }
 
@@ -170,7 +170,7 @@ pub enum For {
 pub enum Found {
     /// The answer.
     Packed(Arc<Packed>),
-    /// It is being packed: the client is noted.
+    /// The information is being packed: the client is noted.
     Awaited,
     /// Nothing: the client is noted, and it is to be packed.
     Nothing,

@@ -3,11 +3,11 @@
 //!
 //! Two actors: a server that listens on a loopback TCP port, and the clients of its jobs that know no other protocol.
 //! A connection begins with an acknowledgement ([`ack`]) in which the client names itself and how it packs; the kernel
-//! tells which user owns the other end, and that is held against the registration. What the client says of its user
-//! counts for nothing. From then on the connection carries [`frame`]s with a tag that pairs an answer with its
-//! request: [`requests`] turns their bodies into the [`Request`](crate::message::Request)s that native clients send,
-//! and [`answers`] turns replies into bodies. The information of its job goes to a
-//! stock client as values ([`job_info`]), or lies in files that it reads by itself ([`dstore`]).
+//! tells which user owns the other end, and that is held against the registration. The user that the client names
+//! counts for nothing. From then on the connection carries [`frame`]s with a tag that pairs an answer with its request:
+//! [`requests`] turns their bodies into the [`Request`](crate::message::Request)s that native clients send, and
+//! [`answers`] turns replies into bodies. The information of its job goes to a stock client as values ([`job_info`]),
+//! or lies in files that it reads by itself ([`dstore`]).
 //!
 //! A third actor is the tool ([`tools`]), which no server has started. It finds the address in a file ([`contact`]).
 //!

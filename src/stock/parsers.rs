@@ -38,7 +38,7 @@ pub fn is_request(bytes: &[u8]) -> bool {
     requests::read(body, form, 1, usize::MAX).is_ok_and(|asked| asked != Asked::NotSupported)
 }
 
-/// All that a peer says, from its first message on. Whatever it asks is answered.
+/// Reads all that a peer says, from its first message on. Each of its requests is answered.
 pub fn is_conversation(bytes: &[u8]) -> bool {
     converse(bytes).is_ok_and(|is_whole| is_whole)
 }
@@ -88,7 +88,7 @@ impl Answers {
             step = match next {
                 Step::Ask(number, request) => {
                     let reply = reply(request, &mut self.posted);
-                    // Whatever a client has posted goes to others, whose fault it is not.
+                    // The data that a client has posted goes to others, whose fault it is not.
                     client.replied(number, reply).expect("what was read can be told")
                 }
                 Step::Gather(number, _) => client.gathered(number, None)?,

@@ -541,7 +541,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        // What a client of 5.0 sends of a group of which it knows no members.
+        // Message that a client of 5.0 sends of a group of which it knows no members.
         let seen = [2, 28, 2, 6, b'g', b'1', 0, 2, 0, 0, 2, 0];
         let asked = read(&seen, Form::Plain, 1, usize::MAX);
         assert!(matches!(asked, Ok(Asked::Request(_, Answer::Status))), "{asked:?}");

@@ -186,7 +186,7 @@ pub enum WriteError {
         /// Bytes it has.
         bytes: u64,
     },
-    /// It would take long, and was to be done at once or not at all.
+    /// The write would take long, and was to be done at once or not at all.
     #[error("{bytes} bytes would be written anew")]
     TakesLong {
         /// Bytes of older records that would be.
@@ -205,7 +205,7 @@ pub enum WriteError {
     Nspace {
         /// Namespace of the store.
         nspace: Nspace,
-        /// That of the information.
+        /// Namespace of the information.
         info: Nspace,
     },
     /// The job has no such rank.

@@ -1,6 +1,6 @@
 //! The store: what a node knows about a job, in memory that all its processes read.
 //!
-//! Whoever embeds it in a server of their own finds three pages in the [`guide`].
+//! Authors of servers that embed it find three pages in the [`guide`].
 //!
 //! # Actors
 //!

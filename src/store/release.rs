@@ -23,8 +23,8 @@ impl JobReader {
     /// Sleeps until there is another number of [`releases`](Self::releases) than the one that was `seen`, or the time is
     /// over; says whether there was one. A writer that is dead releases nobody.
     ///
-    /// Whoever waits for something that the writer is to store asks for the number first, then looks, and sleeps where
-    /// it was not there: what is stored in between has changed the number.
+    /// A reader that waits for something that the writer is to store asks for the number first, then looks, and sleeps
+    /// where it was not there: a value that is stored in between has changed the number.
     ///
     /// ```
     /// use instanton::data::{Key, Nspace, Posted, Rank, Scope};

@@ -208,7 +208,7 @@ impl JobWriter {
         &self.reader
     }
 
-    /// That reader, for another thread.
+    /// The writer's own reader, for another thread.
     #[cfg(feature = "server")]
     pub(crate) fn reader_for_thread(&self) -> Arc<JobReader> {
         self.reader.clone()

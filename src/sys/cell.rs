@@ -67,7 +67,7 @@ impl<T: Send + Sync + 'static> EpochCell<T> {
         Self::with_page(value, None)
     }
 
-    /// One that guards on a page can read, too.
+    /// A cell that guards on a page can read, too.
     pub(crate) fn with_page(value: T, page: Option<Arc<PinPage>>) -> Self {
         Self { current: Atomic::new(value), page, kept: Mutex::default() }
     }

@@ -1,8 +1,8 @@
 //! Later: a thread that drops what takes long to drop, so that nobody waits for that.
 //!
-//! The system takes long to take much memory back: tens of milliseconds for some hundred megabytes. Whoever lets go of a
-//! large thing last, be it the control thread of a server, gives it to this thread. That is started for the first thing,
-//! and ends with the last. Where there is none to be had, the thing is dropped at once.
+//! The system takes long to take much memory back: tens of milliseconds for some hundred megabytes. A thread that lets
+//! go of a large thing last, be it the control thread of a server, gives it to this one. That is started for the first
+//! thing, and ends with the last. Where there is none to be had, the thing is dropped at once.
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::signals::spawn_without_signals;

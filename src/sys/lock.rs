@@ -5,8 +5,8 @@
 //! which would hold the lock after the process; so the descriptor is closed, and a mapping, which they do not inherit,
 //! is what keeps the file open.
 //!
-//! Whoever asks takes no lock and needs no right to write. Nobody who may only read the file can make it look locked,
-//! because the lock takes a descriptor that is open for writing.
+//! A process that asks takes no lock and needs no right to write. Nobody who may only read the file can make it look
+//! locked, because the lock takes a descriptor that is open for writing.
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd};

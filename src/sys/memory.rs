@@ -75,7 +75,7 @@ pub enum MapError {
         /// Its answer.
         error: io::Error,
     },
-    /// It could be shortened under the reader.
+    /// The memory could be shortened under the reader.
     #[error("it is not sealed against changes of its size, as segments are (seals {seals:#x})")]
     Unsealed {
         /// The seals it has.
@@ -112,7 +112,8 @@ impl Drop for Mapping {
         }
         // SAFETY: it is not used after this.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        // Whoever lets go of its own memory last is not held up by that. A client has others' mappings gone at once.
+        // A process that lets go of its own memory last is not held up by that. A client has others' mappings gone at
+        // once.
         #[cfg(feature = "server")]
         if self.is_own {
             return super::later::drop_sized(raw.len(), raw);

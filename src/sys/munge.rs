@@ -36,7 +36,7 @@ pub enum Unjudged {
     /// The service does not answer.
     #[error("munged does not judge here: {0}")]
     NoService(String),
-    /// It is forged, too old, made with another key, or was judged before.
+    /// The credential is forged, too old, made with another key, or was judged before.
     #[error("munged refuses the credential: {0}")]
     Refused(String),
 }

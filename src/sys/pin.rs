@@ -122,7 +122,7 @@ impl Drop for Slot {
 
 thread_local! {
     static SLOTS: RefCell<Vec<Rc<Slot>>> = const { RefCell::new(Vec::new()) };
-    /// The one that was used last; null when there is none, or it is gone.
+    /// The slot that was used last; null when there is none, or it is gone.
     static LAST: Cell<*const Slot> = const { Cell::new(std::ptr::null()) };
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-/// Opens a regular file to read it, and nothing else: a FIFO would be waited for, and a device does as it likes. What
-/// is open is looked at and not the name, which may lead to another file by then.
+/// Opens a regular file to read it, and nothing else: a FIFO would be waited for, and a device does as it likes. The
+/// open file is looked at and not the name, which may lead to another file by then.
 ///
 /// # Errors
 /// The kernel's; `EACCES` for what is no regular file, as the kernel says of one that is to be executed.

@@ -1,8 +1,8 @@
 //! Owner of a loopback socket's other end, as the kernel says it (`NETLINK_SOCK_DIAG`).
 //!
 //! TCP has no `SO_PEERCRED`. The kernel knows which user has opened each socket of this network namespace, and tells it
-//! of one socket that is named by both addresses. What a closed socket shows says nothing of its user: a connection must
-//! be established, and its socket have an inode.
+//! of one socket that is named by both addresses. The entry of a closed socket says nothing of its user: a connection
+//! must be established, and its socket have an inode.
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;

@@ -205,7 +205,7 @@ unsafe fn is_compiled(file: *const c_char) -> bool {
     let mut begin = [0u8; 4];
     // SAFETY: system calls on the caller's string and on a place of this stack; none takes a lock or allocates.
     unsafe {
-        // What has taken its place meanwhile may be a FIFO, which nobody waits for.
+        // A file that has taken its place meanwhile may be a FIFO, which nobody waits for.
         let opened = libc::open(file, libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK);
         if opened != -1 {
             libc::read(opened, begin.as_mut_ptr().cast(), begin.len());

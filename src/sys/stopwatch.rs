@@ -2,8 +2,8 @@
 //!
 //! The clock costs little and runs on while others have the processor; the processor time of a thread is a system call,
 //! which takes longer than a short turn of the control thread does. So what is short by the clock counts with that: it is
-//! longer than its processor time at most. What is longer was perhaps interrupted, and the thread is asked. It is
-//! compared with a reading of a moment before the beginning, which many beginnings share.
+//! longer than its processor time at most. A time that is longer was perhaps interrupted, and the thread is asked. It
+//! is compared with a reading of a moment before the beginning, which many beginnings share.
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 

@@ -60,7 +60,7 @@ pub fn clean(socket: &impl AsFd, into: &mut [u8]) -> io::Result<usize> {
         // SAFETY: `message` refers to `vector` and `into`, which outlive the call and are writable in their full length.
         let peeked = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, libc::MSG_PEEK) };
         match usize::try_from(peeked) {
-            // What is peeked at is copied: the descriptors stay where they are.
+            // Bytes that are peeked at are copied: the descriptors stay where they are.
             Ok(_) if message.msg_flags & libc::MSG_CTRUNC != 0 => return Err(io::ErrorKind::InvalidData.into()),
             Ok(bytes) => return Ok(bytes),
             Err(_) => match io::Error::last_os_error() {

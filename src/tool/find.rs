@@ -237,7 +237,7 @@ impl Wish {
                 Ok(client) => return Ok(client),
                 Err(error) => {
                     trace!("{}: {error}", address.uri);
-                    // Whoever does not want this tool says more than who is not there.
+                    // A server that does not want this tool says more than one that is not there.
                     if !matches!(failed, InitError::NotAdmitted { .. } | InitError::ForeignServer { .. }) {
                         failed = error;
                     }
@@ -292,7 +292,8 @@ impl Wish {
                 if at_once && matches!(error, InitError::TimedOut) {
                     left.push(found);
                 }
-                // Whoever does not want this tool says more than who has just gone, or is not the one that is meant.
+                // A server that does not want this tool says more than one that has just gone, or is not the one that
+                // is meant.
                 let is_other = server.is_some() && error.status() == Status::ERR_NOT_FOUND;
                 let is_owned = matches!(error, InitError::ForeignServer { .. }) && server.is_none();
                 let is_late = error.status() == Status::ERR_TIMEOUT && matches!(failed, InitError::NoServer(_));

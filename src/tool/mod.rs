@@ -56,7 +56,7 @@ pub struct Tool {
 /// The connections of a tool.
 #[derive(Debug)]
 struct Servers {
-    /// The one that is asked; alone where there is no server.
+    /// The connection that is asked; alone where there is no server.
     primary: Arc<Client>,
     others: Vec<Arc<Client>>,
     /// Number of times that a process which this one has started may have become a server.

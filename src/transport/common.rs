@@ -1,12 +1,12 @@
-//! What all doors of a server have in common: the account of those who have not said who they are, and the shares of all
-//! processes.
+//! State that all doors of a server have in common: the account of those who have not said who they are, and the shares
+//! of all processes.
 use std::time::Instant;
 
 use super::lobby::Lobby;
 use super::shares::Shares;
 use crate::account::Account;
 
-/// What the doors of a server have in common.
+/// State that the doors of a server have in common.
 #[derive(Debug)]
 pub struct Common {
     /// Account that those are charged to who have not said who they are.

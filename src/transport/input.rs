@@ -27,7 +27,7 @@ pub enum Fill {
 pub enum Taken<'a> {
     /// Not all of it yet.
     Part,
-    /// More than the account has left. What comes of it is discarded.
+    /// More than the account has left. The bytes of it that come are discarded.
     Refused,
     /// All of it, without its header.
     Whole(&'a [u8]),
@@ -162,7 +162,7 @@ impl Input {
     }
 
     /// Its process has ended: so many bytes at the socket are its own still, and no more. Returns whether there are any.
-    /// What is told first counts.
+    /// The number that is told first counts.
     pub fn ends_after(&mut self, readable: impl FnOnce() -> usize) -> bool {
         *self.rest.get_or_insert_with(readable) > 0
     }

@@ -1,8 +1,8 @@
 //! Lobby: connections of a door that nobody has vouched for yet, and how long they may stay so.
 //!
-//! Whoever has said who it is, or is gone, is *settled*, and nothing need be done here for that: the door knows. When the
-//! places are taken, the one that has waited longest makes room. What they make the server hold is charged to one account
-//! for all doors, because nobody knows yet whose it is.
+//! A connection that has said who it is, or is gone, is *settled*, and nothing need be done here for that: the door
+//! knows. When the places are taken, the one that has waited longest makes room. Bytes that these connections make the
+//! server hold are charged to one account for all doors, because nobody knows yet whose it is.
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

@@ -3,8 +3,8 @@
 //! comes in ([`entrance`]), who has not said yet who it is ([`lobby`]), who cannot be let in for want of descriptors
 //! ([`shortage`]), and what all doors of a server have in common ([`common`]).
 //!
-//! A door makes messages of the bytes, and knows the sockets. What its peers make it hold is charged here to their
-//! accounts, and bounded for each of them.
+//! A door makes messages of the bytes, and knows the sockets. The memory that its peers make it hold is charged here to
+//! their accounts, and bounded for each of them.
 pub mod common;
 pub mod entrance;
 pub mod input;

@@ -66,7 +66,7 @@ pub fn watch_for_room(
     Ok(())
 }
 
-/// What belongs to a message beside its bytes.
+/// Things that belong to a message beside its bytes.
 pub trait Companion: Send + 'static {
     /// Returns whether the message begins with a call of its own, which takes it.
     fn goes_alone(&self) -> bool {
@@ -151,8 +151,8 @@ impl<B: Deref<Target = [u8]> + Send + 'static, T: Companion> Output<B, T> {
         self.queue.push_back(message);
     }
 
-    /// Keeps a place for a message of about so many bytes, which are charged to this account from now on. What is queued
-    /// behind it waits until it is [filled](Self::fill).
+    /// Keeps a place for a message of about so many bytes, which are charged to this account from now on. A message
+    /// that is queued behind it waits until it is [filled](Self::fill).
     ///
     /// # Errors
     /// As [`push`](Self::push).

@@ -3,9 +3,9 @@
 //! A turn of a connection is short, and turns go round. That alone would leave one that always has something to ask
 //! with most of the time. So the time that a process takes is counted over two short windows. A process that has taken
 //! much, and more than twice as much as anybody else, is *held* for four times as long as its last turns took, provided
-//! that others are served meanwhile: they keep four fifths of the time. Who is alone is never held. A hold is no shorter
-//! for time in which the control thread has waited for a processor, as it does on a machine that has more to do than it
-//! can: others were not served then either.
+//! that others are served meanwhile: they keep four fifths of the time. A process that is alone is never held. A hold
+//! is no shorter for time in which the control thread has waited for a processor, as it does on a machine that has more
+//! to do than it can: others were not served then either.
 //!
 //! A few arrivals at fences count little, whoever they end the fence for: the last of many does the work of all. All
 //! else counts with the [processor time](crate::sys::stopwatch) that it takes, that of its answer included.

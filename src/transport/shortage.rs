@@ -1,8 +1,9 @@
 //! Shortage: the time in which a process has no descriptor left for those who come to a door.
 //!
-//! They wait in the kernel's queue, because a shortage is short where many come and go. Who has waited for as long as
-//! anybody may take to say who it is, is refused: a descriptor that the door keeps in reserve lets it in, and the end of
-//! the connection tells it more than silence does. The trace says once when a shortage begins, and once when it is over.
+//! They wait in the kernel's queue, because a shortage is short where many come and go. A connection that has waited
+//! for as long as anybody may take to say who it is, is refused: a descriptor that the door keeps in reserve lets it
+//! in, and the end of the connection tells it more than silence does. The trace says once when a shortage begins, and
+//! once when it is over.
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ impl Shortage {
         is_long && self.reserve.take().is_some()
     }
 
-    /// One who waited was refused, or had gone.
+    /// A connection that waited was refused, or had gone.
     pub fn refused(&mut self, was_there: bool) {
         if let Some((_, refused)) = &mut self.since {
             *refused += u64::from(was_there);

@@ -9,7 +9,7 @@ use DataType as T;
 
 /// First release with the newer answer to a group construct.
 const GROUPS_BY_INFO: u32 = 6;
-/// What servers of releases before 4.2.4 say of a group without a context.
+/// Context id that servers of releases before 4.2.4 give a group without one.
 const NO_CONTEXT: usize = usize::MAX;
 /// Most bytes that the compressed values of one answer become, together.
 pub const MAX_INFLATED: usize = 256 << 20;

@@ -22,7 +22,7 @@ pub fn body(command: u8, write: impl FnOnce(&mut Bodies) -> Result<(), WireError
     Ok(out.bytes)
 }
 
-/// What a process commits, first without reserved keys, then with those alone where there are any. A server of 4.2
+/// Commits of a process, first without reserved keys, then with those alone where there are any. A server of 4.2
 /// refuses them, and takes nothing that comes behind one: neither later values nor what is for other nodes.
 pub fn commits(entries: &[Posted]) -> impl Iterator<Item = Result<Vec<u8>, Status>> {
     let has_reserved = entries.iter().any(|entry| entry.key.is_reserved());

@@ -6,7 +6,7 @@
 //! write such files as well (`stock::contact`), for tools that know no other way; here they are left aside.
 //!
 //! Anybody may write into these directories: what counts is a file of the own user's or of root's, in directories of
-//! theirs. Who is behind its address, the kernel says.
+//! theirs. The kernel says who is behind its address.
 use std::cmp::Reverse;
 use std::env;
 use std::ffi::OsStr;
@@ -40,7 +40,7 @@ pub struct Contact {
 }
 
 impl Contact {
-    /// All that is known of the server (`PMIX_SERVER_INFO_ARRAY`); nothing where it listens no more.
+    /// Attributes of all that is known of the server (`PMIX_SERVER_INFO_ARRAY`); nothing where it listens no more.
     fn info(&self) -> Option<Info> {
         let owner = match sock_diag::owner_of_listener(self.address.socket) {
             Ok(owner) => Some(owner),
@@ -130,7 +130,7 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// Those that attributes name, or else the environment.
+    /// Directories that attributes name, or else the environment.
     pub fn new(of_session: Option<String>, of_system: Option<String>) -> Self {
         let variable = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let either = |named: Option<String>, name| named.map(PathBuf::from).or_else(|| variable(name));

@@ -13,7 +13,7 @@ use crate::wire::{Form, WireError};
 /// Flag of a part: its keys are listed in front of it.
 const KEYS_IN_FRONT: u8 = 2;
 
-/// What each process of a job has posted.
+/// Data that each process of a job has posted.
 pub type Exchanged = Vec<(Rank, Vec<Posted>)>;
 
 /// Entries in the order of their ranks; a process may be in several parts.

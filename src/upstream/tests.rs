@@ -215,7 +215,7 @@ fn who_wants_to_know_now_of_a_job_says_so_and_waits_within_bounds() {
 /// Hears events of a code.
 fn hear(client: &Client, code: Status) -> mpsc::Receiver<Notice> {
     let (sender, receiver) = mpsc::channel();
-    // Whoever has heard enough is gone.
+    // A receiver that has heard enough is gone.
     let handler = move |notice: Notice, _: Chain| drop(sender.send(notice));
     client.register_event_handler(&[code], &[], Arc::new(handler)).wait().unwrap();
     receiver

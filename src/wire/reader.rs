@@ -8,8 +8,8 @@ const MAX_ADDRESSES: usize = 1 << 16;
 
 /// Bytes that have not been unpacked yet.
 ///
-/// [`unpack`](Self::unpack) makes values. Whoever wants elements in another shape takes them piece by piece, in
-/// [`all_or_nothing`](Self::all_or_nothing): what a structure is made of, `records` says.
+/// [`unpack`](Self::unpack) makes values. A caller that wants elements in another shape takes them piece by piece, in
+/// [`all_or_nothing`](Self::all_or_nothing): `records` says what a structure is made of.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],

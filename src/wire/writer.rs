@@ -35,10 +35,10 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Whoever appends packs to a [`Sink`].
+/// Writer that appends packs to a [`Sink`].
 ///
-/// [`pack`](Self::pack) takes values. Whoever has elements in another shape appends them piece by piece, in
-/// [`all_or_nothing`](Self::all_or_nothing): what a structure is made of, `records` says.
+/// [`pack`](Self::pack) takes values. A caller that has elements in another shape appends them piece by piece, in
+/// [`all_or_nothing`](Self::all_or_nothing): `records` says what a structure is made of.
 pub struct Writer<'a> {
     sink: &'a mut dyn Sink,
     /// True if integers have the width of their type, as the last head of a pack said.

@@ -1,7 +1,8 @@
 //! Meetings: requests to meet all of the job, each with an answer that may come in another way.
 //!
-//! There is one at a time, and it takes no memory. Whoever began it waits at the word of release (`fence.rs`), and at the
-//! bell for an answer that comes as a message. One who gives up leaves the meeting under way, until it is seen to be over.
+//! There is one at a time, and it takes no memory. The caller that began it waits at the word of release (`fence.rs`),
+//! and at the bell for an answer that comes as a message. A caller that gives up leaves the meeting under way, until it
+//! is seen to be over.
 use super::{Link, Way, lock};
 use crate::client::Error;
 use crate::client::answer::Answer;
@@ -48,8 +49,9 @@ impl Link {
         self.bell.reset();
     }
 
-    /// The one who began the meeting, having seen so many releases, waits no more. Returns the answer where it has come
-    /// meanwhile. Else the meeting stays under way, until [`settle_meeting`](Link::settle_meeting) says that it is over.
+    /// The caller who began the meeting, having seen so many releases, waits no more. Returns the answer where it has
+    /// come meanwhile. Else the meeting stays under way, until [`settle_meeting`](Link::settle_meeting) says that it is
+    /// over.
     #[cold]
     pub(in crate::client) fn give_up_meeting(&self, seen: u32) -> Option<Met> {
         let mut outbox = lock(&self.outbox);

@@ -1,7 +1,8 @@
 //! Sending: frames on their way to peers.
 //!
 //! Little is sent at once, several frames for one peer together. Much is sent in turns of its connection, as time of the
-//! process that it is sent for, and so not while that process is held. What a peer does not take waits until it reads.
+//! process that it is sent for, and so not while that process is held. Bytes that a peer does not take wait until it
+//! reads.
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

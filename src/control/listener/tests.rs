@@ -590,7 +590,7 @@ fn what_is_made_for_a_peer_that_is_gone_leaves_nothing() {
     for (number, answer) in [(1, first), (2, second)] {
         visit.door.send(1, Outgoing::Made { number, answer }, &mut notes);
     }
-    // What no thread has begun with is not made at all.
+    // An answer that no thread has begun with is not made at all.
     has_begun.recv().unwrap();
     visit.peer.shutdown(std::net::Shutdown::Both).unwrap();
     visit.turn(&mut notes);

@@ -142,7 +142,7 @@ pub enum MapError {
         /// The method.
         method: &'static str,
     },
-    /// It breaks the grammar.
+    /// The expression breaks the grammar.
     #[error("a map expression with {what} at byte {at}")]
     Syntax {
         /// Fault of the expression.
@@ -150,7 +150,7 @@ pub enum MapError {
         /// Place of the fault, counted from the beginning of the expression.
         at: usize,
     },
-    /// It stands for more than was allowed.
+    /// The expression stands for more than was allowed.
     #[error("a map of more than {max} {limit}")]
     TooLarge {
         /// Quantity that is limited.
@@ -158,13 +158,13 @@ pub enum MapError {
         /// Largest quantity that it allows.
         max: u64,
     },
-    /// It cannot be the name of a node: empty, or with a byte that means something in expressions.
+    /// The text cannot be the name of a node: empty, or with a byte that means something in expressions.
     #[error("`{}` cannot be the name of a node", .name.escape_ascii())]
     Name {
         /// The name.
         name: Vec<u8>,
     },
-    /// One of the special ranks.
+    /// The rank is one of the special ones.
     #[error("{rank} is the rank of no process")]
     Rank {
         /// The rank.

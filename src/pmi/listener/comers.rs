@@ -1,6 +1,6 @@
-//! Those who come to the PMI door: how many are taken in at a time, and when a connection has a seat.
+//! Comers: processes that come to the PMI door: how many are taken in at a time, and when a connection has a seat.
 //!
-//! Whoever knows the socket's name can connect, a rank in a loop among them. What is done for those who have no seat
+//! A process that knows the socket's name can connect, a rank in a loop among them. Work for those who have no seat
 //! counts as time of strangers, as at the other doors.
 use std::io;
 
@@ -45,8 +45,8 @@ impl PmiListener {
         number
     }
 
-    /// Takes in those who had come when a process ended, and the seats that are named. Who comes meanwhile is behind a
-    /// backlog of them, and has the next turns: a crowd that never ends keeps the server from nothing else.
+    /// Takes in those who had come when a process ended, and the seats that are named. A process that comes meanwhile
+    /// is behind a backlog of them, and has the next turns: a crowd that never ends keeps the server from nothing else.
     pub(super) fn take_in_all(&mut self, callers: &mut dyn Callers) {
         let begin = Stopwatch::begin();
         while self.out_of_turn > 0 {

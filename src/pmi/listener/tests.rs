@@ -74,14 +74,14 @@ impl Visit {
         Self::of_user(getuid().as_raw())
     }
 
-    /// One whose seat is named.
+    /// Visit of a process whose seat is named.
     fn seated() -> Visit {
         let mut visit = Self::unknown();
         visit.say(&seat::line(&proc(), &TOKEN));
         visit
     }
 
-    /// One that is in, in PMI-1 or PMI-2.
+    /// Visit of a process that is in, in PMI-1 or PMI-2.
     fn admitted(version: u8) -> Visit {
         let mut visit = Self::seated();
         visit.say(format!("cmd=init pmi_version={version} pmi_subversion=0\n").as_bytes());

@@ -19,7 +19,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// One that waits for an answer.
+    /// Waiter for an answer.
     pub fn of(caller: Caller) -> Self {
         Waiter { caller, seen: None }
     }

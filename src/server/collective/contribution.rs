@@ -1,7 +1,8 @@
 //! Contribution: this node's part of a fence, where it is large: read and encoded by a thread.
 //!
-//! The data is taken first, so that two fences do not carry it twice. What ranks post meanwhile is for the next one. If a
-//! job is over by the time that it is made, or cannot be read, it does not count, and what it took is new again.
+//! The data is taken first, so that two fences do not carry it twice. Data that ranks post meanwhile is for the next
+//! one. If a job is over by the time that it is made, or cannot be read, it does not count, and what it took is new
+//! again.
 use super::arrived::Arrived;
 use super::exchange::{self, Sent};
 use super::signature::Signature;

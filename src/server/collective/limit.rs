@@ -1,7 +1,8 @@
 //! The time limit of a collective, and what becomes of who waits when it has passed.
 //!
-//! Whoever waits is told `ERR_TIMEOUT`, or is in a group that is made without those that have not come. Where the host
-//! has this node's part already, it is asked to end the collective for all nodes, and has a little time for that.
+//! A participant that waits is told `ERR_TIMEOUT`, or is in a group that is made without those that have not come.
+//! Where the host has this node's part already, it is asked to end the collective for all nodes, and has a little time
+//! for that.
 use std::time::Duration;
 
 use super::signature::Operation;

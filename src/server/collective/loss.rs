@@ -54,7 +54,7 @@ impl Collectives {
                     lose_one(cx, jobs, tracker, proc, &mut steps);
                 }
                 if tracker.failed.is_some() && tracker.signature.contains(proc) {
-                    // Whoever has taken its place owes nothing to this one.
+                    // A process that has taken its place owes nothing to this collective.
                     tracker.arrived.insert(proc, None);
                 }
             }

@@ -182,7 +182,7 @@ impl Collectives {
             return None;
         }
         let tracker = known.and_then(|at| self.gathering.get(signature)?.trackers.get(at));
-        // What a member says to a group is its room's.
+        // Attributes that a member gives to a group are its room's.
         let is_of_group = matches!(signature.operation(), Operation::Construct(_) | Operation::Destruct(_));
         let new = match tracker {
             None => info.to_vec(),

@@ -96,7 +96,7 @@ pub struct LocalCount {
 /// Reason why a list of processes makes no signature.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BadSignature {
-    /// It cannot be said before this namespace is registered.
+    /// The signature cannot be said before this namespace is registered.
     Unknown(Nspace),
     /// The list is wrong.
     Wrong(Status),
@@ -201,7 +201,7 @@ impl Signature {
         if procs.iter().any(|proc| proc.nspace.is_empty()) {
             return Err(BadSignature::Wrong(Status::ERR_BAD_PARAM));
         }
-        // Whatever a namespace turns out to be that is not known yet, it has no caller of another one in it.
+        // A namespace that is not known yet, whatever it turns out to be, has no caller of another one in it.
         let names_caller =
             |Proc { nspace, rank }: &Proc| *nspace == caller.nspace && (*rank == caller.rank || !rank.is_process());
         if fences && !procs.iter().any(names_caller) {

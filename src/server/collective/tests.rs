@@ -426,7 +426,7 @@ fn a_fence_that_goes_on_without_a_lost_member_is_not_that_of_who_is_started_anew
     server.finish(id);
     let told = |callers: &[Caller]| callers.iter().map(|caller| (*caller, Status::SUCCESS)).collect::<Vec<_>>();
     assert_eq!(server.replies(), told(&[first, late]));
-    // Who meets in the group's name now does so apart from who waits for all.
+    // Members that meet in the group's name now do so apart from those who wait for all.
     let members = [server.arrive_as_member(0), server.arrive_as_member(1)];
     assert_eq!(server.replies(), []);
     server.lose(2);

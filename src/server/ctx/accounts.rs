@@ -1,8 +1,8 @@
 //! Accounts of the processes and jobs that have come to this server, and of the users whom they belong to.
 //!
-//! What a job holds and its shared memory have limits of their own, and one together: the budget of the job, which both
-//! draw on. Jobs that a job has led to, be it by others, draw on half of its budget together: who starts jobs holds no
-//! more by that.
+//! The bytes that a job holds and its shared memory have limits of their own, and one together: the budget of the job,
+//! which both draw on. Jobs that a job has led to, be it by others, draw on half of its budget together: who starts
+//! jobs holds no more by that.
 use std::collections::BTreeMap;
 
 use crate::account::{Account, Charge};
@@ -13,7 +13,7 @@ use crate::store::Budget;
 #[derive(Debug)]
 struct Budgets {
     own: Budget,
-    /// That of all jobs that it leads to: half of its own, or the one that it draws on itself with its siblings.
+    /// Budget of all jobs that it leads to: half of its own, or the one that it draws on itself with its siblings.
     below: Option<Budget>,
 }
 

@@ -281,7 +281,7 @@ impl Ctx {
         done: T,
         ticket: impl FnOnce(Answered<T>) -> Ticket + Send + 'static,
     ) {
-        // Whichever of the host's two ways to answer comes first takes it.
+        // The one of the host's two ways to answer that comes first takes the ticket.
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let (later, tickets) = (ticket.clone(), self.tickets.clone());
         let completion = Completion::of(move |answered| {
@@ -354,7 +354,7 @@ impl Ctx {
     /// [Runs work](Self::offload_for) with something that is needed here where no thread is to be had.
     ///
     /// # Errors
-    /// What was given, and why there is no thread.
+    /// The thing that was given, and why there is no thread.
     pub fn offload_with<T: Send + 'static>(
         &mut self,
         peers: Vec<PeerId>,

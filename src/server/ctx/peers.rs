@@ -14,11 +14,11 @@ pub const PROGRAM: PeerId = PeerId { door: u8::MAX, connection: 0 };
 pub enum Role {
     /// Not decided yet.
     Asking,
-    /// It is the rank.
+    /// The peer is the rank.
     Rank,
-    /// It is a process that the rank has forked.
+    /// The peer is a process that the rank has forked.
     Clone,
-    /// It is the program that embeds the server, and no rank.
+    /// The peer is the program that embeds the server, and no rank.
     Program,
 }
 

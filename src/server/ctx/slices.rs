@@ -1,8 +1,8 @@
 //! Slices: long work of rooms, done a little at a time between the turns of others.
 //!
 //! A room that has more to do than others should wait for keeps the rest as its own state, and asks for a slice by that
-//! state's number. The reactor has the router run one slice a turn, the oldest first. What takes several slices ends as
-//! any step does: with an answer, or with nothing where who asked is gone.
+//! state's number. The reactor has the router run one slice a turn, the oldest first. A step that takes several slices
+//! ends as any step does: with an answer, or with nothing where its caller is gone.
 use super::Ctx;
 use super::ids::TrackerId;
 

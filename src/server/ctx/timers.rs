@@ -80,7 +80,7 @@ impl<T> Timers<T> {
         self.waiting.keys().next().map(|id| id.0)
     }
 
-    /// One that has run out.
+    /// A deadline that has run out.
     pub fn expired(&mut self, now: Instant) -> Option<T> {
         match self.next() {
             Some(at) if at <= now => self.waiting.pop_first().map(|(_, what)| what),

@@ -37,7 +37,7 @@ impl Watchers {
             return;
         }
         let mut shown = Event { vote: None, ..event.clone() };
-        // Whoever watches is told by its default handler.
+        // A watcher is told by its default handler.
         shown.info.retain(|info| info.key != keys::EVENT_NON_DEFAULT);
         let shown = Arc::new(push(&shown));
         for peer in self.0.difference(told) {

@@ -243,7 +243,7 @@ impl Fences {
         let made = contribution.end(jobs);
         match (collectives.completed(id), made) {
             (Some(tracker), Some((_, sent))) if tracker.is_given_up => {
-                // Whoever has waited here was told; the other nodes are to hear the same.
+                // The participants that have waited here were told; the other nodes are to hear the same.
                 tracker.is_preparing = false;
                 exchange::take_back(jobs, sent);
                 collectives.fail_complete(cx, jobs, id, Status::ERR_TIMEOUT);

@@ -35,7 +35,7 @@ struct Bench {
     collectives: Collectives,
     fences: Fences,
     asked: Receiver<(Vec<u8>, Completion<Vec<u8>>)>,
-    /// Whether the host ends collectives that are late.
+    /// True if the host ends collectives that are late.
     withdraws: Arc<AtomicBool>,
     /// Bytes that the job of whoever comes may hold, and the accounts of those who have come.
     limit: Option<u64>,

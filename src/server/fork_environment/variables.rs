@@ -18,7 +18,7 @@ const LONGEST: usize = 128 << 10;
 #[derive(Debug, Default)]
 pub struct Variables(BTreeMap<String, Variable>);
 
-/// What becomes of a variable; nothing stands for one that is not set.
+/// New values of a variable; nothing stands for one that is not set.
 #[derive(Debug)]
 struct Variable {
     /// Where it was set.
@@ -81,14 +81,14 @@ impl Variables {
 }
 
 impl Variable {
-    /// One that nothing has changed.
+    /// A variable that nothing has changed.
     fn new() -> Self {
         Variable { set: Some(Text { has_old: true, ..Text::default() }), unset: None }
     }
 }
 
 impl Change {
-    /// Makes the change. What is put at an end takes as long as it is itself, however long the value.
+    /// Makes the change. A text that is put at an end takes as long as it is itself, however long the value.
     fn apply(&self, text: &mut Option<Text>) {
         match (self, &mut *text) {
             (Change::Unset(_), _) => *text = None,

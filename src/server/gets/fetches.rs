@@ -1,11 +1,11 @@
-//! Requests to the host for what processes of other nodes have posted: each once for all who ask at the time. Who asks
-//! while one is under way hears of its answer what he seeks, or has the host asked anew: the process may have posted
-//! that since.
+//! Requests to the host for what processes of other nodes have posted: each once for all who ask at the time. A caller
+//! that asks while one is under way finds in its answer what it seeks, or has the host asked anew: the process may have
+//! posted that since.
 //!
-//! Whoever waits for a key that another node's process has yet to post has the host wait there for it. The node of that
-//! process keeps so many such requests, of all who ask, and answers others at once. So each process that asks has a few
-//! of them at a time about another one. What it waits for beside those is found as well: all that the other one has
-//! posted is asked for again after a pause, as long as somebody waits.
+//! A caller that waits for a key that another node's process has yet to post has the host wait there for it. The node
+//! of that process keeps so many such requests, of all who ask, and answers others at once. So each process that asks
+//! has a few of them at a time about another one. Keys that it waits for beside those are found as well: all that the
+//! other one has posted is asked for again after a pause, as long as somebody waits.
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl Fetches {
         Some(until)
     }
 
-    /// What was asked about these processes is of no use any more.
+    /// Requests about these processes are of no use any more.
     pub fn forget(&mut self, is_meant: impl Fn(&Proc) -> bool) {
         let numbers: Vec<u64> = self.numbers.iter().filter(|((of, _), _)| is_meant(of)).map(|(_, all)| *all).collect();
         numbers.into_iter().for_each(|number| _ = self.end(number));

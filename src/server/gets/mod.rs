@@ -60,7 +60,7 @@ struct Wait {
 
 /// Numbers of the look-ups that wait for each key of a process, or for anything of it.
 type ByKey = BTreeMap<Option<Key>, BTreeSet<u64>>;
-/// Those of each process.
+/// Look-ups of each process.
 type ByProc = BTreeMap<Proc, ByKey>;
 
 /// Every look-up under way.
@@ -373,7 +373,7 @@ fn ask_host(
     cx.ask_host(|host, done| host.direct_modex(&proc, &info, done), Vec::new(), ticket);
 }
 
-/// Whichever process of a namespace.
+/// Any process of a namespace.
 fn any_of(proc: &Proc) -> Proc {
     Proc::new(proc.nspace.clone(), Rank::UNDEF)
 }

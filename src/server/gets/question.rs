@@ -173,7 +173,7 @@ impl Question {
         };
         let of_job = peer.filter(|peer| peer.proc.nspace == proc.nspace);
         let asker = of_job.map_or(Rank::UNDEF, |peer| peer.proc.rank);
-        // What a process has posted comes together, unless it is more than one answer brings.
+        // The data that a process has posted comes together, unless it is more than one answer brings.
         let takes_all = peer.is_some_and(|peer| peer.capabilities.takes_all_posted)
             && proc.rank.is_process()
             && !store.is_much(proc.rank);

@@ -49,7 +49,7 @@ impl Place {
 /// Look-ups that an event is about.
 #[derive(Clone, Copy, Debug)]
 enum Reach {
-    /// Those of one key of a process, or of anything of it.
+    /// Look-ups of one key of a process, or of anything of it.
     Key,
     /// All of a process.
     Proc,
@@ -60,24 +60,24 @@ enum Reach {
 /// Act that an event brings to each of them.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// It is looked at again.
+    /// The look-up is looked at again.
     Look,
-    /// It is looked at again, and ends where this process has posted its key for other nodes alone or in vain.
+    /// The look-up is looked at again, and ends where this process has posted its key for other nodes alone or in vain.
     Posted(Proc),
-    /// It is looked at again, and ends, where nothing else is fetched for it. What the host has brought may be older than
-    /// a look-up behind the number under which it was asked: that is fetched anew.
+    /// The look-up is looked at again, and ends, where nothing else is fetched for it. The data that the host has
+    /// brought may be older than a look-up behind the number under which it was asked: that is fetched anew.
     Fetched { failed: Option<Status>, until: Until, asked: u64 },
-    /// It ends with this status.
+    /// The look-up ends with this status.
     End(Status),
 }
 
 /// Look-ups that are gone through.
 #[derive(Debug)]
 enum Sweep {
-    /// Those behind a place, up to the number of the last one that is meant; unknown before it begins where that is
+    /// Look-ups behind a place, up to the number of the last one that is meant; unknown before it begins where that is
     /// whatever waits by then.
     Waiting { place: Place, reach: Reach, upto: Option<u64>, act: Act },
-    /// Those of a peer that is gone: nobody is answered.
+    /// Look-ups of a peer that is gone: nobody is answered.
     Forgotten(BTreeSet<u64>),
 }
 

@@ -267,8 +267,8 @@ impl Singles {
         None
     }
 
-    /// The host says that all have come: takes those of this node out. What the others bring is taken in before they
-    /// hear of it.
+    /// The host says that all have come: takes those of this node out. The data that the others bring is taken in
+    /// before they hear of it.
     pub fn assemble(
         &mut self,
         floor: &mut Floor<'_>,

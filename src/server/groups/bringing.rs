@@ -21,7 +21,7 @@ use crate::trace;
 /// Bytes from which on a thread does it; fewer in tests, so that simulated groups come to it.
 const LARGE: u64 = if cfg!(test) { 256 } else { 64 << 10 };
 
-/// What a member gives for its group, beside what it has posted.
+/// Attributes and orders that a member gives for its group, beside what it has posted.
 #[derive(Debug)]
 struct Given {
     attributes: Arc<Vec<Info>>,

@@ -18,9 +18,9 @@ pub struct Group {
     pub(super) places: Vec<Proc>,
     /// The processes that are in the group.
     pub(super) present: BTreeSet<Proc>,
-    /// Those of them that are dead, and that its destruct waits for no more.
+    /// Members that are dead, and that its destruct waits for no more.
     pub(super) excused: BTreeSet<Proc>,
-    /// Those of them that have died. A process that is started anew in the place of one is no member.
+    /// Members that have died. A process that is started anew in the place of one is no member.
     pub(super) lost: BTreeSet<Proc>,
     /// Number of renewals when it was made.
     pub(super) since: u64,

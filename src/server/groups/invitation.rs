@@ -20,11 +20,11 @@ pub enum State {
 /// The way in which a leader goes about its invitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lead {
-    /// It waits for the answer to its request.
+    /// The leader waits for the answer to its request.
     Waits(Caller),
-    /// It has followed a leader that has died, and has asked for nothing.
+    /// The leader has followed a leader that has died, and has asked for nothing.
     Follows,
-    /// It counts the answers itself, and says when the group is complete.
+    /// The leader counts the answers itself, and says when the group is complete.
     Announces,
 }
 

@@ -298,7 +298,7 @@ mod tests {
             assert_eq!((event.vote, range_of(&event.info)), (Some(3), vec![proc(1)]));
             let (of, mut back) = Message::from_event(&event).unwrap();
             if let Message::LeaderSelected(_, Some(found)) = &mut back {
-                // Whatever the event says besides goes on to the next leader.
+                // Attributes that the event has besides go on to the next leader.
                 found.info.clear();
             }
             assert_eq!((of, back), (group.clone(), message));

@@ -102,9 +102,9 @@ pub struct Groups {
 /// A group that waits for data of other nodes.
 #[derive(Debug)]
 enum Making {
-    /// That of a construct, with the host's answer without the data; or no group, where it is a destruct.
+    /// Group of a construct, with the host's answer without the data; or no group, where it is a destruct.
     Construct(TrackerId, Vec<Info>),
-    /// One that processes came to alone.
+    /// Group that processes came to alone.
     Assembly(Box<Assembly>),
 }
 
@@ -208,7 +208,8 @@ impl Groups {
         }
     }
 
-    /// Returns whether a process and its job have as many groups as they may. What one has made leaves room for others.
+    /// Returns whether a process and its job have as many groups as they may. The groups that one has made leave room
+    /// for others.
     fn has_many(&self, cx: &Ctx, proc: &Proc) -> bool {
         let (own, all) = (self.registry.count_led_by(proc), self.registry.count_of(&proc.nspace));
         let is_full = || cx.accounts.of_job(&proc.nspace).is_some_and(|account| account.room() == 0);

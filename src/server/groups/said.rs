@@ -8,8 +8,8 @@
 //! | `GROUP_LEFT` | a member | it leaves |
 //!
 //! None of them goes on as it is: each is done as a request of its process is, in that process's name alone, and
-//! answered at once. What follows is told by the events that servers raise, so members on other libraries and on other
-//! nodes see no difference. A guest that dies is told to such a leader as a process that has ended
+//! answered at once. The consequences are told by the events that servers raise, so members on other libraries and on
+//! other nodes see no difference. A guest that dies is told to such a leader as a process that has ended
 //! (`PROC_TERMINATED`), which its library waits for. When the leader dies, a process may follow that leads by requests.
 use super::floor::Floor;
 use super::invitation::Lead;

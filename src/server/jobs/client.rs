@@ -8,15 +8,15 @@ use crate::store::ReaderId;
 /// State of the process of a rank of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has not come yet.
+    /// The process has not come yet.
     Expected,
     /// The host is asked about it.
     Asking,
-    /// It is in.
+    /// The process is in.
     Joined,
-    /// It has said that it is done: its end is no news.
+    /// The process has said that it is done: its end is no news.
     Finalized,
-    /// It is gone and did not say that it was done.
+    /// The process is gone and did not say that it was done.
     Lost,
 }
 
@@ -39,7 +39,7 @@ pub struct Client {
     pub has_clones: bool,
     /// Its reader page, made before it comes: its Init does not wait for that.
     pub page: Option<ReaderId>,
-    /// That page's descriptor, until the process has come.
+    /// Descriptor of that page, until the process has come.
     pub page_descriptor: Option<OwnedFd>,
     /// True if its process has ended, one way or the other.
     pub ended: bool,

@@ -146,7 +146,7 @@ impl Jobs {
         let foreign_ids = info.as_ref().is_ok_and(|info| info.is_set(FOREIGN_IDS));
         let facts = info.as_ref().ok();
         let parent = facts.and_then(|info| info.get(keys::PARENT_ID)?.as_proc()).map(|parent| parent.nspace.clone());
-        // What a tool has started belongs to nobody's job.
+        // A job that a tool has started belongs to nobody's job.
         if let Some(parent) = parent.as_ref().filter(|parent| self.get(parent).is_some_and(|job| !job.of_tools)) {
             cx.accounts.descend(nspace, parent);
         }

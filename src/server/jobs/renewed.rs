@@ -1,7 +1,7 @@
 //! Ranks that a host has started anew, as the information of their job says it (`PMIX_REINCARNATION`), on any node.
 //!
 //! Each time that information comes anew and says so of a rank, all such ranks have a *renewal* in common, by its number.
-//! Who has noted the number of renewals at some time can tell from it who was started anew since.
+//! A caller that has noted the number of renewals at some time can tell from it which ranks were started anew since.
 use super::{Job, Jobs};
 use crate::data::{Key, Nspace, Proc, Rank, keys};
 use crate::store::Directives;

@@ -31,7 +31,7 @@ pub enum JobStoreError {
     /// The host's information makes no sense.
     #[error(transparent)]
     Info(#[from] BadJobInfo),
-    /// It cannot be written.
+    /// The data cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// A descriptor cannot be had.

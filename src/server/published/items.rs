@@ -129,7 +129,7 @@ impl Items {
             let held = account.charge(Kind::Published, item.bytes(key)).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
             item.held = Some(held);
         }
-        // Whoever publishes is not over.
+        // A namespace that publishes is not over.
         new.iter().for_each(|(_, item)| _ = self.left.remove(&item.access.publisher.nspace));
         if !self.make_room(bytes) {
             return Err(Status::ERR_OUT_OF_RESOURCE);

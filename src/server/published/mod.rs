@@ -174,8 +174,8 @@ impl PublishedData {
         self.lock().items.accounts.descend(tool, &Nspace::new("").expect("a legal name"));
     }
 
-    /// A namespace has ended, and its applications with it. What it has left for the session goes where others need its
-    /// room, of the namespace first that has left most.
+    /// A namespace has ended, and its applications with it. The items that it has left for the session go where others
+    /// need their room, of the namespace first that has left most.
     pub fn namespace_ended(&self, nspace: &Nspace) {
         let mut state = self.lock();
         state.items.remove_of_job(nspace, |item| [PERSIST_PROC, PERSIST_APP].contains(&item.persistence));

@@ -162,7 +162,7 @@ fn what_would_take_long_in_one_step_is_refused() {
         bench.ask(&vec![&[keys::QUERY_AVAIL_SERVERS, keys::QUERY_AVAIL_SERVERS][..]; count]);
         bench.reply()
     };
-    // Whether there are servers on this machine or not.
+    // This holds with and without servers on this machine.
     assert_ne!(reports(MAX_REPORTS), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
     assert_eq!(reports(MAX_REPORTS + 1), Some(Reply::Done(Status::ERR_OUT_OF_RESOURCE)));
     let names: Vec<String> = (0..1000).map(|at| format!("k{at}")).collect();

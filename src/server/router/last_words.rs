@@ -21,9 +21,9 @@ enum Word {
 /// Processes that have ended, and whose end does not count yet.
 #[derive(Default)]
 pub(in crate::server) struct LastWords {
-    /// Those of whom the doors are not told yet.
+    /// Processes of which the doors are not told yet.
     news: VecDeque<(Proc, Done<()>)>,
-    /// Those that are heard out.
+    /// Processes that are heard out.
     speaking: Vec<(Proc, Word)>,
 }
 

@@ -278,7 +278,7 @@ impl Router {
         // A small commit is answered at once, and a fence of the whole job mostly holds nothing.
         let is_small_commit = bytes <= commits::LARGE && matches!(request, Request::Commit { .. });
         let is_brief = is_small_commit || bytes == 0 && matches!(request, Request::Meet { .. });
-        // What a long one takes is in its bytes already.
+        // The memory that a long request takes is in its bytes already.
         let held = if is_brief || bytes > SHORT { bytes } else { bytes.max(request.kept_size()) };
         let has_room = if is_brief { entry.requests.open_briefly() } else { entry.requests.open(number, held) };
         if !is_brief {

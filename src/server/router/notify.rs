@@ -24,7 +24,7 @@ impl Router {
         if self.events.is_back(&self.cx, &self.jobs, &event) {
             return self.cx.finish(done, Ok(()));
         }
-        // Behind the host of a single client, processes on other libraries raise such events themselves. What they say
+        // Behind the host of a single client, processes on other libraries raise such events themselves. Such an event
         // concerns that client alone.
         let by_server = event.take_signature() || self.cx.config.one_client;
         self.groups.hear(below!(self), &mut event, by_server);

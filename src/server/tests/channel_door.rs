@@ -27,9 +27,9 @@ enum Incoming {
 pub struct ChannelDoor {
     incoming: Receiver<(u64, Incoming)>,
     peers: HashMap<u64, Sender<Outgoing>>,
-    /// What connections have said whose long commit is under way.
+    /// Messages of connections whose long commit is under way.
     busy: HashMap<u64, VecDeque<Incoming>>,
-    /// What those have said for whom that is over.
+    /// Messages of connections for which that is over.
     heard: VecDeque<(u64, Incoming)>,
     opened: Instant,
     spent: Sender<u64>,

@@ -135,7 +135,7 @@ impl MakesJobFiles for Maker {
 /// A directory with files of a job.
 #[derive(Debug)]
 enum Directory {
-    /// One of its own.
+    /// A directory of its own.
     Own(Kept),
     /// The server's, in which it has these files.
     Servers(OwnedFd, Vec<Vec<u8>>),
@@ -144,7 +144,7 @@ enum Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if let Directory::Servers(directory, names) = self {
-            // What cannot be removed goes with the directory.
+            // A file that cannot be removed goes with the directory.
             names
                 .iter()
                 .for_each(|name| _ = unlinkat(&*directory, OsStr::from_bytes(name), UnlinkatFlags::NoRemoveDir));
@@ -180,7 +180,7 @@ impl Place {
                 file
             }
         };
-        // Whatever the mask of this process is.
+        // The mode holds, whatever the mask of this process is.
         fchmod(&file, mode)?;
         if let Some((uid, gid)) = self.foreign {
             fchown(&file, Some(uid), Some(gid))?;
@@ -315,7 +315,7 @@ impl JobFiles for Files {
     }
 }
 
-/// What the host has said of the job, and then of each rank, that clients look for in the files.
+/// Values that the host has given of the job, and then of each rank, that clients look for in the files.
 fn said(job: &dyn JobInformation) -> Result<Vec<Vec<Info>>, Status> {
     let mut said = vec![Vec::new(); job.ranks() as usize + 1];
     said[0] = job.of_job()?.into_iter().filter(|info| !is_array(info)).collect();

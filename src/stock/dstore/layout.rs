@@ -72,7 +72,7 @@ pub fn count_at(meta: u64) -> u64 {
     meta + COUNT_IN_META
 }
 
-/// What is said of a slot.
+/// Description of a slot.
 pub fn meta_bytes(slot: u64, first: u64, count: u64) -> [u8; META] {
     // The job's own number is that of all ranks.
     let rank = slot.checked_sub(1).unwrap_or(u64::from(u32::MAX - 1));
@@ -115,7 +115,7 @@ fn head(out: &mut Vec<u8>, len: usize, flags: u8, key: &[u8]) {
     out.push(0);
 }
 
-/// What the first file says of a namespace.
+/// Description of a namespace in the first file.
 pub fn namespace(name: &[u8], metas: usize, datas: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; NAME + 16];
     bytes[..NAME - 1].get_mut(..name.len())?.copy_from_slice(name);

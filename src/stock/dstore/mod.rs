@@ -5,11 +5,11 @@
 //! first client has come that has chosen this way, which it says in its acknowledgement.
 //!
 //! This side only writes ([`store`]), to files that it keeps open and whose content it knows without reading. It takes
-//! no mutex, so a client that is killed while it holds one is in nobody's way. Who reads takes a mutex that nobody else
-//! has, and so is told nothing by it: each write must be right for who looks between it and the next. That a later
-//! write is seen no earlier holds because the kernel copies the bytes of a write into the very pages that readers have
-//! mapped, by stores of this thread, and x86-64 keeps stores and loads in their order. On aarch64 a reader might see a
-//! flag and not yet what it stands for.
+//! no mutex, so a client that is killed while it holds one is in nobody's way. A reader takes a mutex that nobody else
+//! has, and so is told nothing by it: each write must be right for a reader that looks between it and the next. That a
+//! later write is seen no earlier holds because the kernel copies the bytes of a write into the very pages that readers
+//! have mapped, by stores of this thread, and x86-64 keeps stores and loads in their order. On aarch64 a reader might
+//! see a flag and not yet what it stands for.
 //!
 //! A process of another word size finds no mutex in the lock file, and goes without; so does one whose path to the
 //! files leads nowhere, as in another container. One of another C library uses the mutexes within itself alone, where

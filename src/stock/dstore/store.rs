@@ -171,7 +171,8 @@ impl<S: Sink> Store<S> {
         added.map(|_| ())
     }
 
-    /// Returns the records of entries, with their keys. What readers cannot know, or what fits in no file, is left out.
+    /// Returns the records of entries, with their keys. A value that readers cannot know, or that fits in no file, is
+    /// left out.
     fn records<'a>(&self, entries: impl Iterator<Item = FileEntry<'a>>) -> Vec<(Key, Vec<u8>)> {
         let record = |(key, value): FileEntry<'a>| {
             let value = value.filter(|value| is_for(self.form, key, value))?;

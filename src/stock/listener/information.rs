@@ -1,6 +1,6 @@
 //! Information of jobs on its way to clients: packed once, by the worker where it is much, and shared.
 //!
-//! Whoever asks while it is being packed waits for that. A client that is gone by then is passed over.
+//! A client that asks while it is being packed waits for that. A client that is gone by then is passed over.
 use std::sync::Arc;
 use std::time::Instant;
 

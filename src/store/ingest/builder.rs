@@ -238,9 +238,9 @@ impl JobInfoBuilder {
     /// Takes in the values of one process. The last value of a key counts.
     ///
     /// # Errors
-    /// [`BadJobInfo`] when no process can have that rank, a key is none, or a value is none of its type. What was in
-    /// front of that one is taken in. Numbers that no value of their type has and texts with a NUL in them are an error of
-    /// [`build`](Self::build).
+    /// [`BadJobInfo`] when no process can have that rank, a key is none, or a value is none of its type. The values in
+    /// front of that one are taken in. Numbers that no value of their type has and texts with a NUL in them are an
+    /// error of [`build`](Self::build).
     pub fn process<'a>(
         &mut self,
         rank: u32,

@@ -24,7 +24,7 @@ pub enum Contradiction {
         rank: u32,
         /// Name of the node that it is on first; the number of one that has no name.
         first: Vec<u8>,
-        /// That of the next.
+        /// Name of the next node.
         second: Vec<u8>,
     },
     /// A rank is on one node by the process map or placement, and on another by what is said of it, which counts. The
@@ -35,7 +35,7 @@ pub enum Contradiction {
         rank: u32,
         /// Name of the node where the map has it; the number of one that has no name.
         mapped: Vec<u8>,
-        /// That of the node where it is said to be.
+        /// Name of the node where the rank is said to be.
         said: Vec<u8>,
     },
     /// The job has a rank to which the process map, or the placement, gives no node. The first such rank is named.
@@ -170,7 +170,7 @@ mod tests {
         let said = [Info::new(keys::PROC_INFO_ARRAY, Value::infos(said.to_vec()))];
         let placed = Contradiction::Placed { rank: 1, mapped: named("alpha"), said: named("beta") };
         assert_eq!(found(3, "alpha,beta", "0-1;2-3", &said), [placed]);
-        // Whoever gives no maps contradicts nothing.
+        // A description without maps contradicts nothing.
         let bare = JobInfo::from_infos(&Nspace::new("job").unwrap(), 2, &size(4), "here").unwrap();
         assert_eq!(bare.contradictions(), []);
     }

@@ -220,7 +220,7 @@ fn nodes(job: &mut JobInfoBuilder, values: &[Values], size: u32, ranks: u32) -> 
     let peers = local_peers(job);
     let own = own_node(job, &peers)?;
     if job.local_procs == size || !peers.is_empty() {
-        // Who is here is said, or else all are.
+        // The local ranks are said, or else all are here.
         let whole_job = peers.is_empty();
         for rank in 0..ranks {
             if job.map.placed[rank as usize] == NONE && (whole_job || peers.contains(&rank)) {

@@ -377,8 +377,8 @@ impl SegmentSet {
         }
     }
 
-    /// Adds a segment with room for a block: twice the last one, or less where there is no more to be had. What is kept is
-    /// taken in small steps.
+    /// Adds a segment with room for a block: twice the last one, or less where there is no more to be had. Memory that
+    /// is kept is taken in small steps.
     fn grow(&mut self, words: usize, maker: &mut Maker, share: Share) -> Result<Gap, WriteError> {
         // The block may have to begin on the second page.
         let least = ((words + PAGE) as u64 * 8).next_multiple_of(SMALLEST);

@@ -2,7 +2,7 @@
 //!
 //! A reader lets go of segments that were replaced when it maps newer ones. One that never does keeps their memory, and
 //! so does whoever it has given them to. The kernel alone knows: so they stay charged to their job until it says that
-//! nobody has them any more. What small segments of a large set take beside the others is not counted.
+//! nobody has them any more. The memory that small segments of a large set take beside the others is not counted.
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::heap::SegmentSet;
 use crate::store::budget::Charge;
 use crate::sys::memory::Watch;
 
-/// Most sets that are watched one by one. What lingers beyond that counts until the last of them is gone.
+/// Most sets that are watched one by one. Sets that linger beyond that count until the last of them is gone.
 const MOST: usize = 64;
 /// Sets that one look asks about.
 const AT_ONCE: usize = 4;

@@ -279,7 +279,7 @@ impl Table {
         self.records().get(rank, key)
     }
 
-    /// The records as they are now, to be read by another thread. What has changed since is found out by who
+    /// The records as they are now, to be read by another thread. Changes since then are found by the caller that
     /// [publishes](Self::publish) what was made of it.
     ///
     /// # Errors

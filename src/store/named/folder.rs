@@ -118,7 +118,7 @@ impl Folder {
     /// Opens a file in it. Nothing where there is none.
     pub(in crate::store) fn file(&self, name: &str) -> Result<Option<File>, NameError> {
         let path = self.path.join(name);
-        // Whoever opens a FIFO without that waits for its writer.
+        // Without `O_NONBLOCK`, opening a FIFO waits for its writer.
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         match openat(&self.folder, name, flags, Mode::empty()) {
             Err(Errno::ENOENT) => Ok(None),

@@ -8,7 +8,7 @@
 //! ([`RemoteReader::map_trusting_owner`](crate::handover::RemoteReader::map_trusting_owner)); when it is gone, they read
 //! what it has left ([`JobReader::post_mortem`](crate::store::JobReader::post_mortem)).
 //!
-//! # What lies there
+//! # Files in the directory
 //!
 //! ```text
 //! lock       of the writer's user alone: whoever has it locked has the name
@@ -17,12 +17,12 @@
 //! modex.N    posted data
 //! ```
 //!
-//! # Who is trusted
+//! # Trust in the owner
 //!
 //! A file cannot be sealed. Its owner can shorten it, which ends whoever has mapped it with SIGBUS, and can change what
 //! it has in it. So readers say whom they trust ([`Owner`]): directory and files belong to that user, nobody else can
-//! write them, and none is a link. What is read post mortem is copied first, and checked as ever; there the owner can do
-//! no more than to have said something wrong.
+//! write them, and none is a link. Data that is read post mortem is copied first, and checked as ever; there the owner
+//! can do no more than to have said something wrong.
 //!
 //! # When something dies
 //!
@@ -92,7 +92,7 @@ pub enum NameError {
         /// The path.
         path: PathBuf,
     },
-    /// It belongs to a user who is not trusted.
+    /// The path belongs to a user who is not trusted.
     #[error("{} belongs to user {user}, who is not trusted", path.display())]
     Foreign {
         /// The file or directory.
@@ -106,7 +106,7 @@ pub enum NameError {
         /// The file or directory.
         path: PathBuf,
     },
-    /// It is something else than a directory or a file, such as a link.
+    /// The path is something else than a directory or a file, such as a link.
     #[error("{} is not what it should be, but a link or something else", path.display())]
     Kind {
         /// The path.

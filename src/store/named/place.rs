@@ -52,8 +52,8 @@ pub struct Claim(pub(in crate::store) Arc<Place>);
 
 impl Claim {
     /// Takes a name: the path of a directory that is made for it, in one that is there (`/dev/shm`, say, or one that is
-    /// mounted in other containers too; files in memory are what it is meant for). What a dead writer of the same user
-    /// has left there is removed.
+    /// mounted in other containers too; files in memory are what it is meant for). Files that a dead writer of the same
+    /// user has left there are removed.
     ///
     /// # Errors
     /// [`NameError::Alive`] when a writer that lives has the name, [`NameError::Foreign`] and others when something

@@ -34,7 +34,7 @@ use crate::sys::pin::Hold;
 /// let parts = writer.segments(&Have::default()).into_iter().map(|(_, fd)| MappedSegment::map(fd));
 /// let reader = JobReader::attach(parts.collect::<Result<_, _>>()?, Some(page))?;
 ///
-/// // What is found lies in the shared memory, and stays there as long as the guard.
+/// // A value that is found lies in the shared memory, and stays there as long as the guard.
 /// let guard = reader.pin()?;
 /// let text = guard.get(&Question::new(Rank(0), "text"))?;
 /// assert_eq!(text.bytes(), b"an endpoint\0".as_slice());

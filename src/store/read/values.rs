@@ -1,6 +1,6 @@
 //! Job information as values, for those who map nothing.
 //!
-//! It is read by any thread, for as long as that wants: a generation never changes. What is to be found of every rank
+//! It is read by any thread, for as long as that wants: a generation never changes. A look-up of a key for every rank
 //! or node is planned once for all of them.
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -75,7 +75,7 @@ impl InfoView {
                 populate(word * 8, len);
             }
         }
-        // Whoever was faster found the same.
+        // A thread that was faster found the same.
         let _ = self.own.set(Own { rank: rank.0, row, node, app, record, cache: LookupCache::new() });
         Ok(())
     }

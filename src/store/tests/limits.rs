@@ -139,7 +139,7 @@ fn a_rank_that_posts_all_it_can_leaves_room_for_those_that_post_little() {
     let (reader, _) = attach(&mut writer);
     let mut posted = 0u32;
     let mut fill = |writer: &mut JobWriter| {
-        // What a large one does not fit into a smaller one does.
+        // Room that is too small for a large value is enough for a smaller one.
         for bytes in [1 << 20, 100 << 10, 10 << 10] {
             while post(writer, 0, &format!("k{posted}"), vec![0u8; bytes]).is_ok() {
                 posted += 1;
@@ -151,7 +151,7 @@ fn a_rank_that_posts_all_it_can_leaves_room_for_those_that_post_little() {
     assert!(writer.stats().live > 6 << 20, "{:?}", writer.stats());
     for bytes in (0..16 << 10).step_by(512) {
         for rank in 1..4 {
-            // What a rank has for its node goes to the other side, where it had it for all.
+            // The data that a rank has for its node goes to the other side, where it had it for all.
             for scope in [Scope::LOCAL, Scope::GLOBAL] {
                 if scope == Scope::LOCAL && !writer.is_local(Rank(rank)) {
                     continue;

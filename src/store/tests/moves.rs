@@ -153,7 +153,7 @@ fn drafts_that_are_begun_after_a_move_do_not_keep_the_old_segments() {
     let mut writer = scattered();
     let (reader, _) = attach(&mut writer);
     let before = writer.stats().bytes;
-    // What is hidden moves first.
+    // Hidden data moves first.
     loop {
         match writer.next_move().unwrap() {
             NextMove::Ranks(begun) if !begun.is_hidden => break writer.give_up_move(begun),

@@ -281,7 +281,7 @@ fn large_segments_are_given_back_by_another_thread_whoever_lets_go_of_them_last(
         round += 1;
         assert!(begin.elapsed() < PATIENCE, "{:?}", writer.stats());
     }
-    // What a thread is to read leads to them still, when their job is over.
+    // A departure, which a thread is to read, leads to them still when their job is over.
     post(&mut writer, 0, "large", vec![7u8; 4 << 20]).unwrap();
     let departure = writer.departure(&[Rank(0)], false).unwrap();
     let large = sizes(&writer);
@@ -314,7 +314,7 @@ fn replaced_segments_count_for_as_long_as_somebody_has_them_mapped() {
     // Those who map and never let go.
     let mut kept: Vec<Vec<MappedSegment>> = (0..3).map(|_| fill(&mut writer)).collect();
     assert!(limits.budget.used() > 3 * (6 << 20), "{}", limits.budget.used());
-    // Whatever thread is in an epoch of this process holds back what the writer itself lets go of.
+    // Any thread in an epoch of this process holds back what the writer itself lets go of.
     let begin = Instant::now();
     let mut falls_below = |most: u64| {
         while limits.budget.used() >= most {
@@ -386,7 +386,7 @@ fn a_small_change_by_which_much_would_be_written_anew_is_left_to_a_draft() {
     assert!(matches!(refused, Err(WriteError::TakesLong { bytes }) if bytes > 500 << 10), "{refused:?}");
     let value = |writer: &JobWriter, name| writer.reader().get(&Question::new(Rank(0), name)).unwrap();
     assert_eq!(value(&writer, "small"), Value::from(vec![2u8; 1000]));
-    // What was seen everywhere becomes two values: one is copied.
+    // A value that was seen everywhere becomes two values: one is copied.
     let local = [Posted::new(Scope::LOCAL, key("large"), Value::from(1u32))];
     assert!(matches!(writer.update_briefly(Rank(0), &local), Err(WriteError::TakesLong { .. })));
     for (change, name) in [(change(40 << 10), "small"), (local, "large")] {

@@ -17,7 +17,7 @@ fn a_segment_can_only_be_read() {
         assert!(MmapOptions::new().map_raw(fd.as_raw_fd()).is_err(), "{id:?} was mapped writable");
         assert!(nix::unistd::ftruncate(fd, 0).is_err(), "{id:?} was shortened");
         assert_eq!(fstat(fd).unwrap().st_mode & 0o777, 0o444);
-        // Whoever may open it for writing (root may) can do nothing with that.
+        // A process that may open it for writing (root may) can do nothing with that.
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         if let Ok(writable) = open(path.as_str(), OFlag::O_RDWR, Mode::empty()) {
             assert!(

@@ -40,7 +40,8 @@ impl JobWriter {
         Ok(Departure { job: self.reader.job_id(), number, visible, hidden, ranks, takes })
     }
 
-    /// Ends a departure. What it took is new again where it was not read. One of another writer is only dropped.
+    /// Ends a departure. The data that it took is new again where it was not read. A departure of another writer is
+    /// only dropped.
     pub fn end_departure(&mut self, departure: Departure, was_read: bool) {
         if !self.is_own_departure(&departure) {
             return;

@@ -40,7 +40,7 @@ fn another_node_that_names_a_key_and_a_time_waits_for_that_key() {
     request(&mut test, &mut gets, &jobs, "there", &waits(0));
     read_for_others(&mut test, &mut gets, &mut jobs);
     assert_eq!(answers.try_recv(), Ok(("there", Ok(()))));
-    // Whoever waits for what will not come learns of it.
+    // A request for a key that will not come learns of it.
     let absent = [Info::new(keys::REQUIRED_KEY, "absent"), Info::new(keys::TIMEOUT, 0)];
     request(&mut test, &mut gets, &jobs, "gone", &absent);
     gets.process_gone(&mut test.cx, &jobs, &proc("job", 1));

@@ -38,7 +38,7 @@ impl JobStore {
         self.writer.is_own_departure(&departing.departure)
     }
 
-    /// Ends departing data. What was taken is new again where it was not read.
+    /// Ends departing data. The data that was taken is new again where it was not read.
     pub fn end_departing(&mut self, departing: Departing, was_read: bool) {
         self.writer.end_departure(departing.departure, was_read);
     }

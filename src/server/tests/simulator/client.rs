@@ -12,14 +12,14 @@ use crate::server::tests::channel_door::ChannelPeer;
 /// Stage of a rank's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It has not been started.
+    /// The client has not been started.
     Unborn,
-    /// It has asked to be let in.
+    /// The client has asked to be let in.
     Coming,
     In,
-    /// It has said goodbye.
+    /// The client has said goodbye.
     Leaving,
-    /// It has ended.
+    /// The client has ended.
     Ended,
 }
 

@@ -20,7 +20,7 @@ pub struct Collective {
 /// Answer that a request should have.
 #[derive(Clone, Debug)]
 pub enum Expected {
-    /// That of a collective, which the rank has come to as often before.
+    /// Answer of a collective, which the rank has come to as often before.
     Met(Collective, usize),
     /// The value of a key, by its place among all.
     Value(Proc, usize),

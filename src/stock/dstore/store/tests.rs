@@ -209,7 +209,7 @@ fn records_go_on_in_the_next_file_and_what_fits_nowhere_is_found_nowhere() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whoever looks at any time between two bytes that arrive finds the old value or the new one.
+    /// A reader that looks at any time between two bytes that arrive finds the old value or the new one.
     #[test]
     fn every_look_finds_what_was_or_what_will_be(
         commits in prop::collection::vec(prop::collection::btree_map(0u32..6, 0u32..4, 1..5), 1..12),

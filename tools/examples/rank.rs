@@ -218,7 +218,7 @@ fn led(client: &Client, how: &str) -> Result<(), Box<dyn Error>> {
             _ = tell.send(result.map_or_else(|error| error.status(), |(status, _)| status));
         })
     };
-    // What a rank publishes goes behind what it has asked for before.
+    // A value that a rank publishes goes behind what it has asked for before.
     let passes = |key: &str| client.publish(&[Info::new(key, true)]).wait();
     let waits = |key: &str| client.lookup(&[key], &[Info::new(keys::WAIT, 1)]).wait();
     let heard = match me.rank.0 {

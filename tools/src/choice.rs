@@ -3,14 +3,14 @@
 /// Longer than any word that there is: nobody looks for one that is near.
 const LONGEST: usize = 64;
 
-/// The one of `words` that is nearest to `typed`, unless none is near.
+/// The word of `words` that is nearest to `typed`, unless none is near.
 fn nearest<'a>(typed: &str, words: &[&'a str]) -> Option<&'a str> {
     let near = |word: &&'a str| strsim::jaro_winkler(&typed.to_ascii_lowercase(), word);
     let near = words.iter().map(|word| (near(word), *word)).max_by(|a, b| a.0.total_cmp(&b.0));
     near.filter(|(near, _)| *near > 0.7).map(|(_, word)| word)
 }
 
-/// The one of `words` that `typed` is, or that alone begins so; case does not count.
+/// The word of `words` that `typed` is, or that alone begins so; case does not count.
 ///
 /// # Errors
 /// A line that names what there is.

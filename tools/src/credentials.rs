@@ -1,7 +1,7 @@
 //! Credentials of ranks and tools: tokens that the server can tell to be its own, and those of munge.
 //!
-//! A process that asks for one gets a word that nobody can guess. Whoever is shown the word can have it looked at here,
-//! and learns whose it is. A token ends with its process.
+//! A process that asks for one gets a word that nobody can guess. A process that is shown the word can have it looked
+//! at here, and learns whose it is. A token ends with its process.
 //!
 //! Where munge is asked for before tokens are, and its service runs, that makes the credential: it says the user and
 //! nothing else, and any service of the machine can judge it. The service may take its time: a thread of its own waits

@@ -38,9 +38,9 @@ pub struct Question {
 pub enum Asked {
     /// Slots.
     Allocation(allocation::Request),
-    /// That something be done to processes.
+    /// Control of processes.
     Control(control::Request),
-    /// What processes take of this machine.
+    /// Resources that processes take of this machine.
     Measure(monitor::Request),
     /// How things are.
     Query(query::Request),

@@ -72,7 +72,7 @@ impl Place {
             Some(file) => file,
             None => found().context("there is no libpmix.so.2 in the system's folders; name it: --for FILE")?,
         };
-        // Who names the folder of a library means the library: no library looks for plug-ins beside itself.
+        // A user who names the folder of a library means the library: no library looks for plug-ins beside itself.
         let within = Some(file.join(LIBRARY)).filter(|within| within.is_file());
         let file = within.unwrap_or(file);
         let file = fs::canonicalize(&file).with_context(|| format!("{} cannot be used", file.display()))?;
@@ -177,11 +177,11 @@ fn sweep(folder: &Path) {
 /// The plug-in as it is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is not there.
+    /// The plug-in is not there.
     Absent,
-    /// It is that of this release.
+    /// The plug-in is that of this release.
     Current,
-    /// It is another one.
+    /// The plug-in is another one.
     Other,
 }
 

@@ -375,7 +375,7 @@ impl Host for Launcher {
         bytes: &[u8],
         _: Completion<()>,
     ) -> Accepted {
-        // What is for the launcher, as for one that reads its own input, is for its ranks.
+        // Input for the launcher, as for one that reads its own input, is for its ranks.
         let named = |target: &Proc| if target.nspace == self.server { self.first_job() } else { target.clone() };
         let targets: Vec<Proc> = targets.iter().map(named).collect();
         self.streams.inputs.push(source, &targets, directives, bytes)
@@ -406,8 +406,8 @@ impl Host for Launcher {
         Ok(Answer::Later)
     }
 
-    /// Whoever comes after this process does them in the server's place, should it be killed. They are on record before
-    /// the rank goes on.
+    /// The process that comes after this one does the clean-ups in the server's place, should it be killed. They are on
+    /// record before the rank goes on.
     fn cleanup_registered(&self, proc: &Proc, directives: &[Info]) {
         if let Err(error) = self.record.append(&proc.nspace, directives) {
             let pid = std::process::id();

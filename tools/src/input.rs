@@ -28,7 +28,7 @@ struct Input {
     rank: Proc,
     pipe: Arc<File>,
     waiting: VecDeque<u8>,
-    /// It is over when nothing waits any more.
+    /// True if the input is over when nothing waits any more.
     ends: bool,
     /// The pusher, whose end is also this one's.
     source: Proc,

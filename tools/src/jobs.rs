@@ -28,21 +28,21 @@ use crate::ties::{Connections, Tells};
 struct Process {
     pid: Option<Pid>,
     end: Option<End>,
-    /// It was reaped, and its server has not carried out all that it has sent.
+    /// True if the process was reaped, and its server has not carried out all that it has sent.
     is_heard_out: bool,
     /// Between Init and Finalize.
     is_initialised: bool,
     /// Its end was asked for, and is no failure.
     is_dismissed: bool,
-    /// It has failed, and its job goes on without it.
+    /// True if the process has failed, and its job goes on without it.
     is_lost: bool,
-    /// It has failed and is to be started anew.
+    /// True if the process has failed and is to be started anew.
     is_awaited: bool,
-    /// It was left stopped for a debugger, and nobody has let it go.
+    /// True if the process was left stopped for a debugger, and nobody has let it go.
     is_held: bool,
-    /// It has said that it waits for a debugger's word, which has not come.
+    /// True if the process has said that it waits for a debugger's word, which has not come.
     awaits_word: bool,
-    /// It has called Init at least once since it was started.
+    /// True if the process has called Init at least once since it was started.
     has_come: bool,
     /// Ends in a row without Init.
     early_deaths: u32,

@@ -1,8 +1,8 @@
 //! The `instanton` command.
 //!
 //! `instanton run` is four processes: a [guardian] in front of the user, a [watcher] and a [reaper] behind it, and
-//! behind these the [launcher](launch), which holds the PMIx server and the ranks. Whoever is left ends everything when
-//! others die. `instanton up` is the same four without ranks of its own ([persistent]).
+//! behind these the [launcher](launch), which holds the PMIx server and the ranks. Any of them that is left ends
+//! everything when others die. `instanton up` is the same four without ranks of its own ([persistent]).
 #![forbid(unsafe_code)]
 
 mod allocation;

@@ -1,5 +1,5 @@
-//! Namespaces of a run: which jobs and tools there are, and which jobs there were. Whoever would be connected with
-//! processes of another one is told so.
+//! Namespaces of a run: which jobs and tools there are, and which jobs there were. A process that would be connected
+//! with processes of another one is told so.
 //!
 //! Jobs have numbers that count up, so those that are over are known by the last one. A tool is known as long as it is
 //! attached to a server of the run, and the last of those that are gone, whose names may be their own, are remembered.

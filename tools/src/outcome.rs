@@ -23,7 +23,7 @@ pub const FAILURE: u8 = 1;
 /// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It exited with this code.
+    /// The process exited with this code.
     Code(i32),
     /// This signal ended it.
     Signal(i32),

@@ -5,8 +5,8 @@
 //! The launcher, or the process of a rank's node, appends each clean-up that a rank registers, in one write: four bytes
 //! of length (little-endian) and an archive of the attributes. Those of each namespace are in a file of their own beside
 //! it, which goes when all nodes have done them: what jobs leave in a run that lasts does not pile up, nor is a path
-//! removed once more after that. Whoever comes after a launcher that was killed does what is left, and so does a launcher
-//! that has lost a node.
+//! removed once more after that. A process that comes after a launcher that was killed does what is left, and so does a
+//! launcher that has lost a node.
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -114,7 +114,7 @@ impl Record {
 
     /// Empties it: the clean-ups are done.
     pub fn clear(&self) {
-        // What cannot be emptied or removed goes with the session.
+        // A file that cannot be emptied or removed goes with the session.
         let _ = self.file.lock().unwrap_or_else(PoisonError::into_inner).set_len(0);
         of_namespaces(&self.session).for_each(|path| _ = fs::remove_file(path));
     }
@@ -134,7 +134,7 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    /// Those of so many nodes.
+    /// Clean-ups of so many nodes.
     pub fn of(record: &Arc<Record>, nspace: &Nspace, nodes: usize) -> Arc<Self> {
         Arc::new(Self { record: record.clone(), nspace: nspace.clone(), nodes: Mutex::new(nodes) })
     }

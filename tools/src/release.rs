@@ -15,9 +15,9 @@ const OWN: &[u8] = b"INSTANTON_SERVER";
 /// Origin of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// One of ours, and its release where it says one.
+    /// A library of ours, and its release where it says one.
     Own(Option<String>),
-    /// One of the reference implementation: `OpenPMIx 4.2.2`.
+    /// A library of the reference implementation: `OpenPMIx 4.2.2`.
     Stock(String),
     /// None that is known.
     Unknown,
@@ -51,7 +51,7 @@ impl fmt::Display for Release {
     }
 }
 
-/// What is in a file. Nothing but a regular file is opened: a FIFO in a library's place would be waited for.
+/// Content of a file. Nothing but a regular file is opened: a FIFO in a library's place would be waited for.
 ///
 /// # Errors
 /// The system's, where it cannot be read.

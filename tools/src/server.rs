@@ -49,7 +49,7 @@ const REPORT: Duration = Duration::from_secs(5);
 pub enum Topology {
     /// Somebody finds it out.
     Asked(io::Result<thread::JoinHandle<Option<Place>>>),
-    /// It is known; none without the library, or where ranks are to believe in another.
+    /// The topology is known; none without the library, or where ranks are to believe in another.
     Known(Option<Place>),
 }
 
@@ -554,7 +554,7 @@ impl Pmix {
             if result.is_ok() {
                 awaited.done();
             }
-            // What came between the end of the job and its processes' being cut off.
+            // Removes what came between the end of the job and its processes' being cut off.
             published.namespace_ended(&nspace);
             credentials.namespace_ended(&nspace);
             // Files that cannot be removed now go with the session.

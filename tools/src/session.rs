@@ -40,7 +40,7 @@ impl Session {
         format!("instanton-{}-", nix::unistd::getuid())
     }
 
-    /// The one that the guardian has named.
+    /// The session that the guardian has named.
     pub fn named(top: PathBuf) -> Self {
         Self { top }
     }

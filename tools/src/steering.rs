@@ -36,9 +36,9 @@ const FAREWELL: i32 = 2;
 
 /// A tool's wish to steer the run.
 pub enum Wish {
-    /// It is a server at this address.
+    /// The tool is a server at this address.
     At(Uri),
-    /// It comes by itself.
+    /// The tool comes by itself.
     Pause,
 }
 
@@ -67,7 +67,7 @@ impl Wish {
 pub struct Steering {
     client: Arc<Client>,
     tool: Proc,
-    /// What the tool wants of the job.
+    /// Directives of the tool for the job.
     pub directives: Vec<Info>,
 }
 

@@ -138,7 +138,7 @@ fn loaded(rank: Pid) -> Option<String> {
     None
 }
 
-/// What a launcher has told a process of its place.
+/// Variables by which a launcher has told a process of its place.
 fn places(pid: i32) -> Vec<Vec<u8>> {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let names = |variable: &&[u8]| PLACES.iter().any(|name| variable.starts_with(name.as_bytes()));

@@ -13,7 +13,7 @@ use instanton::data::{Info, InfoList, Nspace, Proc, Rank, keys};
 pub struct Tells {
     /// The end of the job.
     pub completion: bool,
-    /// That end is no event where it is a regular one.
+    /// True if that end is no event where it is a regular one.
     pub is_silent: bool,
     /// Its start and its end.
     pub job_events: bool,
@@ -36,7 +36,7 @@ impl Tells {
     }
 }
 
-/// Whatever ends as a whole: what fates are shared by.
+/// A party, which ends as a whole: fates are shared by parties.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Party {
     /// A job, by its number.
@@ -83,8 +83,8 @@ impl<K: Ord + Clone> Index<K> {
     }
 }
 
-/// Jobs and tools whose processes are connected. Who connects with the same ones again has one connection, and each is
-/// found by what is part of it. A server bounds how many a job has.
+/// Jobs and tools whose processes are connected. A party that connects with the same ones again has one connection, and
+/// each is found by what is part of it. A server bounds how many a job has.
 #[derive(Debug, Default)]
 pub struct Connections {
     all: BTreeMap<u64, Connection>,

@@ -327,7 +327,7 @@ fn what_cannot_be_stopped_is_refused_in_a_line() {
     if !strace.exists() {
         return eprintln!("what_cannot_be_stopped_is_refused_in_a_line: skipped in part: there is no strace");
     }
-    // Whoever is traced already is traced by nobody else.
+    // A process that is traced already is traced by nobody else.
     let mut command = Command::new(strace);
     command.args(["-f", "-qq", "-e", "trace=none", "-o", "/dev/null", env!("CARGO_BIN_EXE_instanton"), "run"]);
     command.args(["--stop-on-exec", "-n", "1", "true"]).stdin(Stdio::null());

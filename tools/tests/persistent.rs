@@ -231,7 +231,7 @@ fn of_several_that_come_up_under_one_name_one_does() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let all: Vec<Child> = (0..6).map(start).collect();
-    // Whoever is up says so, and each of the others ends.
+    // The one that is up says so, and each of the others ends.
     let has_come = |child: &mut Child| std::io::Read::read(child.stdout.as_mut().unwrap(), &mut [0; 99]).unwrap() > 0;
     let (mut up, mut refused) = (Vec::new(), Vec::new());
     for mut child in all {

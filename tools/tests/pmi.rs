@@ -14,7 +14,7 @@ fn rank(options: &[&str], script: &str) -> Ended {
     run([&["--pmi", "1"], options, &["bash", "-c", script]].concat())
 }
 
-/// It has ended with the status of the abort, and one line says whose that was.
+/// Checks that a run has ended with the status of the abort, and one line says whose that was.
 fn assert_aborted(ended: &Ended, script: &str) {
     assert_eq!(ended.code, Some(7), "{script}: {ended:?}");
     let lines: Vec<_> = ended.stderr.lines().filter(|line| line.starts_with("instanton: ")).collect();

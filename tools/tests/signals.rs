@@ -214,8 +214,8 @@ fn four(job: &Job, launcher: Pid) -> [Pid; 4] {
     [job.pid(), watcher, reaper, launcher]
 }
 
-/// It says so itself: who has killed its reaper or its watcher may be about to kill the others, and the launcher is all
-/// that is left.
+/// The launcher says so itself: who has killed its reaper or its watcher may be about to kill the others, and the
+/// launcher is all that is left.
 #[test]
 fn a_launcher_without_its_reaper_or_its_watcher_ends_by_itself() {
     for killed in [1, 2] {
@@ -250,7 +250,7 @@ fn nothing_outlives_processes_that_are_killed_after_they_have_seen_others_die() 
     }
 }
 
-/// It cannot see that, and would leave all ranks for as long as it is stopped.
+/// The launcher cannot see that, and would leave all ranks for as long as it is stopped.
 #[test]
 fn a_stopped_launcher_without_its_guardian_is_killed_in_time() {
     let (mut job, launcher, members) = family();

@@ -192,7 +192,7 @@ fn tools_and_jobs_that_are_connected_are_told_of_each_other() {
     let heard = hear(&client, &[Status::ERR_INVALID_TERMINATION]);
     let other = Tool::init(&[Info::new(keys::SERVER_PIDINFO, Value::Pid(job.pid().as_raw()))]).unwrap();
     let rank = example("rank");
-    // Who leaves is the job, and the tool.
+    // The job leaves, and then the tool.
     for (words, stays) in [(&["bound", "finalizes"][..], true), (&["tied"], false)] {
         let tool = if stays { &client } else { &other.primary() };
         let own = tool.proc().nspace.to_string();

@@ -4,23 +4,23 @@
 /// Answer to an option.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
-    /// It is this one of ours, with the same values.
+    /// The option is this one of ours, with the same values.
     Ours(&'static [&'static str]),
-    /// It sets a variable, given by name and value, for one application or for all.
+    /// The option sets a variable, given by name and value, for one application or for all.
     Variable {
         /// The applications behind later colons have it too.
         is_of_all: bool,
     },
-    /// It names files of parameters, with one of these marks between them.
+    /// The option names files of parameters, with one of these marks between them.
     Parameters {
         /// The marks.
         between: &'static [u8],
     },
-    /// It is so anyway.
+    /// The option asks for what is so anyway.
     Silent,
-    /// It means nothing here, for this reason.
+    /// The option means nothing here, for this reason.
     Nothing(&'static str),
-    /// It cannot be done; what to do instead.
+    /// The option cannot be served; what to do instead.
     Refused(&'static str),
 }
 

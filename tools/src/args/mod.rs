@@ -80,7 +80,7 @@ pub enum Command {
     /// Show jobs and ranks, and who waits for whom
     ///
     /// It asks every server of this user that lets tools in: those of `instanton run` and `up`, and of any other host.
-    /// For root it asks those of all users. What a server does not tell is shown as a dash.
+    /// For root it asks those of all users. A value that a server does not tell is shown as a dash.
     #[command(after_long_help = help::SEEN)]
     Ps(Ps),
     /// Watch jobs, who waits, requests and memory on a screen
@@ -90,8 +90,8 @@ pub enum Command {
     Top(Top),
     /// Ask servers for any key, and print a value of any type
     ///
-    /// It asks the servers of all nodes of a run. What they agree on is shown once, and what differs is shown for each
-    /// node.
+    /// It asks the servers of all nodes of a run. An answer that they agree on is shown once, and one that differs is
+    /// shown for each node.
     #[command(after_long_help = help::ASKED)]
     Query(Ask),
     /// Print events as they pass

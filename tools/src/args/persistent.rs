@@ -76,7 +76,7 @@ impl Target {
 /// Variable that names what is up, for runs that are to be in it.
 const VARIABLE: &str = "INSTANTON_IN";
 
-/// What is meant, as its user has said it: by an option, or by the variable.
+/// Name or process that is meant, as its user has said it: by an option, or by the variable.
 pub fn as_said(wanted: &str) -> String {
     let is_of_variable = std::env::var(VARIABLE).is_ok_and(|value| value == wanted);
     if is_of_variable { format!("{VARIABLE}={wanted}") } else { wanted.to_owned() }

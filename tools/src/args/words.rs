@@ -29,7 +29,7 @@ pub struct Words {
 #[derive(Clone, Copy)]
 struct Known {
     values: usize,
-    /// It is one application's.
+    /// True if the option is one application's.
     is_of_app: bool,
 }
 

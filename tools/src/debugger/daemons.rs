@@ -28,7 +28,7 @@ pub const KEYS: [&str; 5] = [
     keys::DEBUG_DAEMONS_PER_PROC,
 ];
 
-/// Those that say how many there are.
+/// Keys that say how many there are.
 const NUMBERS: [&str; 2] = [keys::DEBUG_DAEMONS_PER_NODE, keys::DEBUG_DAEMONS_PER_PROC];
 
 /// Daemons that are asked for.

@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// It is as it should be.
+    /// The finding is as it should be.
     Ok,
     /// Jobs run, but slower, or otherwise than one may think.
     Notice,

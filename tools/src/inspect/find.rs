@@ -99,7 +99,7 @@ pub fn jobs(target: Option<&str>) -> Result<Vec<Found>, String> {
     }
 }
 
-/// A rank has no descriptors: it closes them once it has mapped. Who holds the same memory is its server.
+/// A rank has no descriptors: it closes them once it has mapped. The process that holds the same memory is its server.
 fn by_rank(pid: i32) -> Result<Vec<Found>, String> {
     let shown = format!("process {pid} ({})", process::command(pid));
     let mapped = process::mapped(pid).map_err(|error| process::unseen(pid, &error))?;
@@ -161,7 +161,7 @@ fn named_at(path: &Path) -> io::Result<Found> {
         let entry = entry?;
         let name = entry.file_name();
         let Some(kind) = of_file(name.as_bytes()) else { continue };
-        // Whoever opens a FIFO without that waits for its writer.
+        // Without `O_NONBLOCK`, opening a FIFO waits for its writer.
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let file = File::options().read(true).custom_flags(flags.bits()).open(entry.path());
         let file = file.and_then(|file| match file.metadata()?.is_file() {

@@ -11,9 +11,9 @@ pub enum Ranks {
     Unsaid,
     /// The job's own.
     Job,
-    /// Those of all ranks.
+    /// Values of all ranks.
     All,
-    /// Those of some.
+    /// Values of some ranks.
     These(RankSet),
 }
 

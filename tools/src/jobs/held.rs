@@ -27,7 +27,7 @@ impl Jobs {
         live.ranks.iter().zip(0..).filter(|(process, _)| awaits(process)).map(|(_, rank)| rank).collect()
     }
 
-    /// Those of all jobs that some name chooses, all without one, go on from here. Returns their processes.
+    /// Held processes of all jobs that some name chooses, all without one, go on from here. Returns their processes.
     pub fn let_go(&mut self, named: Option<&[Proc]>) -> Vec<Pid> {
         let mut released = Vec::new();
         for live in self.live.values_mut() {
@@ -43,7 +43,7 @@ impl Jobs {
         released
     }
 
-    /// Those among these processes that are stopped go on from here.
+    /// The stopped ones among these processes go on from here.
     pub fn let_go_of(&mut self, pids: &[Pid]) -> Vec<Pid> {
         let mut released = Vec::new();
         for pid in pids {

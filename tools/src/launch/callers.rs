@@ -49,7 +49,7 @@ impl Running {
         self.callers.get_mut(&root).map_or(&mut self.outcome, |caller| &mut caller.outcome)
     }
 
-    /// Whoever starts the ranks of such a job.
+    /// Starter of the ranks of such a job.
     pub(super) fn starter_of(&self, root: u32) -> &Starter {
         self.callers.get(&root).map_or(&self.starter, |caller| &caller.starter)
     }

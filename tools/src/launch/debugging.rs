@@ -55,8 +55,8 @@ impl Running {
         }
     }
 
-    /// Whoever debugs a job hears of a rank that waits. What is up outlasts its jobs: who comes later would hear of those
-    /// that are over.
+    /// A debugger of a job hears of a rank that waits. An `instanton up` outlasts its jobs: a debugger that comes later
+    /// would hear of those that are over.
     fn tell_debuggers(&self, job: &Job, rank: &Proc, place: Option<Info>, pmix: &Pmix) {
         pmix.rank_stopped(job.parent.as_ref(), rank, place, !self.is_up);
     }

@@ -33,8 +33,8 @@ impl Running {
         let _ = self.taken.send(());
     }
 
-    /// A process was reaped. What it has sent before, an abort among it, is told by events, and its end is told behind
-    /// them.
+    /// A process was reaped. Requests that it has sent before, an abort among them, are told by events, and its end is
+    /// told behind them.
     fn reaped(&mut self, pid: Pid, end: End, stranger: Option<Stranger>, pmix: &Pmix) {
         let Some((job, proc)) = self.jobs.reaped(pid, end) else { return self.node_ended(pid, end, pmix) };
         self.leaving_strangers.extend(stranger.map(|stranger| (proc.clone(), stranger)));

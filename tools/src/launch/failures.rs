@@ -117,7 +117,7 @@ impl Running {
             if self.jobs.named(&procs).is_ok() {
                 let root = self.jobs.root(number);
                 self.tell(root, &format!("{}; the others go on", outcome::abort(&who, status, &message)));
-                // Who aborts others has not failed.
+                // A process that aborts others has not failed.
                 if procs.iter().any(|named| named.matches(&by)) && (number == root || !self.is_separate(number)) {
                     self.outcome_of(root).failed_alone(outcome::low_byte(status));
                 }

@@ -24,9 +24,9 @@ pub struct Rests {
 }
 
 impl Rests {
-    /// Those for spawn requests: the processes that are started take about as much again to begin and to end.
+    /// Rests for spawn requests: the processes that are started take about as much again to begin and to end.
     pub const OF_SPAWNS: Rests = Rests { times: 8, free: Duration::from_secs(1) };
-    /// Those for questions.
+    /// Rests for questions.
     pub const OF_QUESTIONS: Rests = Rests { times: 8, free: Duration::from_millis(100) };
 }
 

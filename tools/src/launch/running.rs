@@ -105,7 +105,7 @@ pub(super) struct Running {
     pub(super) held: Option<FirstStart>,
 }
 
-/// What the start of the first job needs.
+/// Things that the start of the first job needs.
 pub(super) struct FirstStart {
     pub(super) programs: Vec<PathBuf>,
     /// Time that it may take.

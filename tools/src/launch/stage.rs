@@ -10,8 +10,8 @@
 //! - **Killing**: [`GRACE`] after that SIGTERM, or at the user's second SIGINT, everything is sent SIGKILL, again and
 //!   again until no child is left.
 //!
-//! What the ranks have printed is forwarded to its end after that, however long its reader takes. Where a time limit or
-//! SIGTERM has ended the run, the reader has [`READING`].
+//! Output that the ranks have printed is forwarded to its end after that, however long its reader takes. Where a time
+//! limit or SIGTERM has ended the run, the reader has [`READING`].
 use std::time::Duration;
 
 /// Time from SIGTERM to SIGKILL.

@@ -14,7 +14,7 @@ use crate::steering::{Steering, Wish};
 use crate::survival::Survival;
 use crate::ties::Tells;
 
-/// What a tool says of survival stands for all that the command line says of it.
+/// Keys of survival: a tool that says one overrules all that the command line says of it.
 const OF_SURVIVAL: [&str; 3] = [keys::JOB_CONTINUOUS, keys::JOB_RECOVERABLE, keys::MAX_RESTARTS];
 
 impl Running {

@@ -103,7 +103,7 @@ fn answer(mut caller: &UnixStream, servers: &Servers) -> io::Result<()> {
 impl Drop for Door {
     fn drop(&mut self) {
         self.is_over.store(1, Ordering::Release);
-        // Whoever waits for the next caller gets one.
+        // The thread that waits for the next caller gets one.
         let woken = UnixStream::connect(&self.path);
         let _ = fs::remove_file(&self.path);
         if woken.is_ok() {

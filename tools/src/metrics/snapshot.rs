@@ -55,7 +55,7 @@ pub fn text(servers: &Servers) -> String {
     text
 }
 
-/// Those who ask, and how often.
+/// Peers that ask, and how often they do.
 fn requests(registry: &mut Registry, loads: &Of<Load>) {
     let peers = loads.iter().map(|(node, load)| (node.clone(), load.peers));
     gauges(registry, "peers", "Connections of processes and tools", peers);

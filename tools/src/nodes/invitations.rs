@@ -5,7 +5,7 @@
 //! there ends for its guests, because only that server knew how far it had come.
 //!
 //! A guest may die once it has accepted, and be started anew before its leader hears of that and makes the group with
-//! it: that group has lost a member. Who has accepted after it was started anew is one.
+//! it: that group has lost a member. A guest that has accepted after it was started anew is one.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use instanton::data::{Nspace, Proc};

@@ -8,7 +8,7 @@
 //!
 //! A node that has not come, and on which nobody is left of those who take part, is *absent*: nobody waits for it. It
 //! ends the meeting like a part that has failed, unless the others want to go on without members that are gone
-//! ([`Part::excuses`]). What comes from it later all the same is a part that was on its way.
+//! ([`Part::excuses`]). A part that comes from it later all the same was on its way.
 //!
 //! Members of a group under construction that are absent may matter to others: its leader, or each of them where none
 //! has declared itself, is asked, and the meeting is not over before all of these have decided, or are gone.
@@ -25,8 +25,9 @@
 //! group's name from then on, so meetings with it are known by the others from then on. The construction of a group that
 //! one of its processes gives up is over for all.
 //!
-//! What is kept for those who come late, when nobody waits any more, is [remembered](remembered) within bounds: meetings
-//! that have failed, nodes that were absent from others, groups that were made, members that have left and leaders.
+//! Facts that are kept for those who come late, when nobody waits any more, are [remembered](remembered) within bounds:
+//! meetings that have failed, nodes that were absent from others, groups that were made, members that have left and
+//! leaders.
 mod meeting;
 mod remembered;
 

@@ -2,8 +2,8 @@
 //! directory and shared memory of its own.
 //!
 //! Node 0 is the launcher's own server. Each other node is a [process](server) that the launcher has started, at the end
-//! of a [link](wire) that goes through the launcher alone: a star. What crosses nodes is what the `Host` trait carries,
-//! and nothing else. The [hub](hub) in the launcher knows which rank runs on which node (the [census]), and holds the
+//! of a [link](wire) that goes through the launcher alone: a star. The links carry what the `Host` trait carries, and
+//! nothing else. The [hub](hub) in the launcher knows which rank runs on which node (the [census]), and holds the
 //! [meetings](meetings) of collectives. The [host] of each server asks it, and hands the rest to the host that a run of
 //! one node has; calls over a link come to it by a [dispatch]. Reports of all [servers] are gathered the same way.
 //!

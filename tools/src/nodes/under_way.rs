@@ -1,7 +1,7 @@
 //! Output on its way to a node: so much at a time, whatever the node's process does.
 //!
-//! Whoever forwards output waits a moment for a node that falls behind, once. A node that takes nothing then gets no
-//! more of it until it has caught up by half: it is stopped, and all that is printed would be held for it.
+//! A thread that forwards output waits a moment for a node that falls behind, once. A node that takes nothing then gets
+//! no more of it until it has caught up by half: it is stopped, and all that is printed would be held for it.
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

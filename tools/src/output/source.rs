@@ -45,7 +45,7 @@ pub struct Source {
     file: Option<(PathBuf, File)>,
     /// Nobody reads it here.
     is_hidden: bool,
-    /// Those that are looked at as they write, this one's process, and how often it has written.
+    /// Strangers that are looked at as they write, this one's process, and how often it has written.
     strangers: Option<(Arc<Strangers>, Pid)>,
     writes: u64,
 }

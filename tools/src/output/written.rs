@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use instanton::server::Completion;
 
-/// Request that is answered when all its texts are written, or nothing is written any more. Whoever made it is charged
-/// with them until then.
+/// Request that is answered when all its texts are written, or nothing is written any more. The process that made it is
+/// charged with them until then.
 #[derive(Clone)]
 pub struct Written(Arc<Mutex<Answer>>);
 

@@ -88,9 +88,9 @@ struct AppRequest {
 pub enum Reply {
     /// The caller's job is over: the status to exit with, and lines for the user.
     Ended { code: u8, lines: Vec<String> },
-    /// It is done, or begun.
+    /// The order is done, or begun.
     Done,
-    /// It is not done, for this reason.
+    /// The order is not done, for this reason.
     Refused(String),
 }
 

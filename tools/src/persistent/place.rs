@@ -1,8 +1,8 @@
 //! Doors of launchers: sockets of mode 0600 in session directories, which are of mode 0700.
 //!
-//! An `instanton up` has a door that bears its name. A run on several simulated nodes has one without a name. Whoever
-//! looks for one goes through the session directories of its user in the system's temporary directory; where nobody
-//! answers, the launcher was killed. Both ends ask the kernel who the other is, and turn away another user.
+//! An `instanton up` has a door that bears its name. A run on several simulated nodes has one without a name. A process
+//! that looks for one goes through the session directories of its user in the system's temporary directory; where
+//! nobody answers, the launcher was killed. Both ends ask the kernel who the other is, and turn away another user.
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -39,7 +39,7 @@ pub struct Place {
 /// Launchers that a caller looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Those that are up.
+    /// Launchers that are up.
     Up,
     /// Runs as well.
     Any,

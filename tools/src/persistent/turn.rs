@@ -1,8 +1,8 @@
 //! Turns of those that come up: whoever has it sees every other one of its user that is up, and is up itself when it
 //! lets go, so that no two have one name.
 //!
-//! It is a lock on a file beside the session directories. Whoever lets go removes the file; one that was killed leaves
-//! it to the next.
+//! It is a lock on a file beside the session directories. A process that lets go removes the file; one that was killed
+//! leaves it to the next.
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -38,7 +38,7 @@ impl Turn {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
             let lock = Flock::lock(opened, FlockArg::LockExclusive).map_err(|(_, errno)| io::Error::from(errno))?;
-            // Whoever had it may have removed it.
+            // The process that had it may have removed it.
             if fs::symlink_metadata(&file).is_ok_and(|found| (found.dev(), found.ino()) == (held.dev(), held.ino())) {
                 return Ok(Self { file, _lock: lock });
             }

@@ -7,7 +7,7 @@ use crate::choice::choose;
 /// Mapping of ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Mapping {
-    /// One after the other, to the whole machine.
+    /// Ranks one after the other, to the whole machine.
     #[default]
     Slot,
     /// To the objects of a kind, in turn.
@@ -32,9 +32,9 @@ pub enum Order {
     Slot,
     /// All of an object before those of the next.
     Fill,
-    /// One of each node in turn.
+    /// One rank of each node in turn.
     Node,
-    /// One of each object of all nodes in turn.
+    /// One rank of each object of all nodes in turn.
     Span,
     /// One on each object of this kind in turn, whatever they were mapped to.
     Objects(Kind, Turn),

@@ -38,8 +38,8 @@ impl Answered {
     }
 }
 
-/// The answers to questions for these keys as a text: a key a line, with what is in arrays below it. What went wrong is
-/// said besides.
+/// The answers to questions for these keys as a text: a key a line, with what is in arrays below it. Failures are said
+/// besides.
 pub fn text(keys: &[String], all: &[Answered]) -> String {
     let mut runs: Vec<Vec<&Answered>> = Vec::new();
     for answered in all {

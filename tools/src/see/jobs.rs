@@ -1,5 +1,5 @@
 //! Jobs of servers, and their ranks: what the launcher says of them where it is ours, and else what standard queries
-//! answer. What a server does not tell is left empty.
+//! answer. A value that a server does not tell is left empty.
 use std::collections::BTreeMap;
 
 use instanton::data::constants::proc_state::*;

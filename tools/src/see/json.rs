@@ -50,7 +50,7 @@ pub fn info(info: &Info) -> Json {
     members.into()
 }
 
-/// A value with its type. What has no form of its own is a text, as people read it.
+/// A value with its type. A value that has no form of its own is a text, as people read it.
 pub fn value(value: &Value) -> Json {
     json!({ "type": type_of(value.data_type()), "value": plain(value) })
 }

@@ -1,4 +1,4 @@
-//! Whom collectives of several nodes wait for, by the reports of all their servers together.
+//! Processes that collectives of several nodes wait for, by the reports of all their servers together.
 //!
 //! A server knows of its own processes alone whether they have come. One where somebody has come says whom it waits for
 //! there. Where nobody has come, all of its processes that take part are missing. A server that tells nothing has nobody
@@ -52,7 +52,7 @@ pub fn name_missing(reports: &mut [&mut WaitReport]) {
     }
 }
 
-/// What tells a collective from others; none for what is none of several nodes.
+/// Text that tells a collective from others; none for a row that is no collective of several nodes.
 fn collective(row: &Waiting) -> Option<String> {
     let Waiting { call, subject, participants, .. } = row;
     (!participants.is_empty()).then(|| format!("{call} {subject:?} {participants:?}"))
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// Whom each row that waits is said to wait for, beside whether they are on other nodes.
+    /// The ranks that each row that waits is said to wait for, beside whether they are on other nodes.
     fn named(nodes: Vec<Vec<Waiting>>) -> Vec<(String, String, bool)> {
         let mut reports: Vec<WaitReport> = nodes.into_iter().map(|rows| WaitReport { rows, is_cut: false }).collect();
         name_missing(&mut reports.iter_mut().collect::<Vec<_>>());

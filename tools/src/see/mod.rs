@@ -1,10 +1,10 @@
 //! Views of what runs, and why it hangs. Nothing here changes what it looks at.
 //!
 //! The commands that look into servers share one way: [places] lists the servers that let tools in, a [source] is a
-//! connection to one with a time limit for each answer, and [jobs] reads plain data by it. What a server does not tell
-//! stays empty. [`ps`](mod@ps), [`query`](mod@query) and [`info`](mod@info) show such data as a [table], as a tree or as
-//! [JSON](json), [`events`](mod@events) shows what passes, and [top] looks again and again. A server that dies or hangs is
-//! told of, and the others are shown.
+//! connection to one with a time limit for each answer, and [jobs] reads plain data by it. A value that a server does
+//! not tell stays empty. [`ps`](mod@ps), [`query`](mod@query) and [`info`](mod@info) show such data as a [table], as a
+//! tree or as [JSON](json), [`events`](mod@events) shows what passes, and [top] looks again and again. A server that
+//! dies or hangs is told of, and the others are shown.
 //!
 //! A server knows who waits ([`WaitReport`](instanton::data::WaitReport)): that becomes a [table](waiting), at any time
 //! and when a run hangs, with those who are [missing] on other nodes, and the [stacks] of processes are added where somebody wants them.

@@ -8,7 +8,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Time after which a user's servers are waited for again.
 const FORGIVEN: Duration = Duration::from_secs(60);
 
-/// Whose a server is, by the kernel's word.
+/// Owner of a server, by the kernel's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whose {
     /// Our user's, or it was named.

@@ -51,7 +51,7 @@ pub struct Server {
     /// Attributes of the way to it.
     #[serde(skip)]
     pub way: Vec<Info>,
-    /// Whose it is.
+    /// Its owner.
     #[serde(skip)]
     pub whose: Whose,
 }
@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    /// One that is known by its address or file alone.
+    /// A server that is known by its address or file alone.
     pub(super) fn at(address: &str) -> Self {
         let library = if address.contains(";instanton:") { Library::Instanton } else { Library::Stock };
         let name = address.split_once(';').map(|(name, _)| name.to_owned());

@@ -117,7 +117,7 @@ pub fn run(options: &Ask) -> Result<u8> {
 enum Refusal {
     /// Another node is meant than this one.
     OtherNode(String),
-    /// It does not have what the question is about; a line that says so.
+    /// The server does not have what the question is about; a line that says so.
     NoSubject(String),
 }
 

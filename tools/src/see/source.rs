@@ -26,9 +26,9 @@ pub struct Source {
 /// Reason why a server tells nothing.
 #[derive(Debug)]
 pub enum Failure {
-    /// It belongs to another user.
+    /// The server belongs to another user.
     NotOurs,
-    /// It cannot be reached, or does not answer; the reason in words.
+    /// The server cannot be reached, or does not answer; the reason in words.
     Silent(String),
 }
 

@@ -57,7 +57,7 @@ fn at(row: &Waiting, pid: impl Fn(&Nspace, u32) -> Option<i32>) -> String {
     }
 }
 
-/// Whom a row waits for.
+/// The ranks that a row waits for.
 fn awaited(row: &Waiting) -> String {
     if row.activity != Activity::Waits {
         return "-".into();

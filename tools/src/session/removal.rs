@@ -1,8 +1,8 @@
 //! Removal of a tree that ranks may have made as deep as they like, and may go on changing.
 //!
 //! Every directory is opened from the one above it without following links, and so many are open at a time at most.
-//! What lies deeper moves to the top of the tree, and is removed behind it. Rights to directories that their owner has
-//! given up are taken back.
+//! A directory that lies deeper moves to the top of the tree, and is removed behind it. Rights to directories that
+//! their owner has given up are taken back.
 use std::ffi::{CStr, CString};
 use std::fs::{self, Permissions};
 use std::io;

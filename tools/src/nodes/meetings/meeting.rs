@@ -22,7 +22,7 @@ pub struct Meeting {
     pub begun: u64,
     /// Nodes that are absent, with their processes.
     pub absent: BTreeMap<usize, Vec<Proc>>,
-    /// Those of them on which a process has come again that is no member.
+    /// Nodes on which a process has come again that is no member.
     pub come_again: BTreeSet<usize>,
     pub excuses: bool,
     pub notifies: bool,
@@ -112,7 +112,7 @@ impl Meeting {
             }
         }
         if self.failed.is_some() {
-            // All who were late there are gone. Who has their ranks by now is not late for it.
+            // All who were late there are gone. A process that has one of their ranks by now is not late for it.
             let replaced = census.deserted(procs, Some(self.begun)).into_keys();
             self.come.extend(replaced.filter(|node| !self.absent.contains_key(node)));
         }
@@ -139,7 +139,7 @@ impl Meeting {
             answers.extend(self.failures.drain(..).map(|failed| (failed.answer, Ok(met.clone()))));
         }
         if self.is_spent() && self.data.len() > MOST_KEPT {
-            // Whoever comes now is told of the failure. That is worth more than what others have brought.
+            // A node that comes now is told of the failure. That is worth more than what others have brought.
             self.data = Vec::new();
         }
         answers

@@ -1,8 +1,8 @@
-//! What is remembered of meetings for those who come late: so much of each job, and the oldest is forgotten first.
+//! Memory of meetings, for those who come late: so much of each job, and the oldest is forgotten first.
 //!
 //! Somebody may come at any time, so nobody can say when something is of no use any more; a rank that meets others under
-//! ever new names would have the launcher remember without end. What is about one job alone has room of its own, and all
-//! that is about several jobs has room together: so a job can have nothing forgotten that is about others alone.
+//! ever new names would have the launcher remember without end. Facts about one job alone have room of their own, and
+//! all facts about several jobs have room together: so a job can have nothing forgotten that is about others alone.
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 

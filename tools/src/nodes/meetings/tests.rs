@@ -166,7 +166,7 @@ fn nobody_waits_for_a_node_on_which_nobody_is_left() {
     assert_eq!(test.come(2, b"c", None), [(2, Err(lost))], "what was on its way is no part of the next meeting");
     assert!(test.meetings.open.is_empty());
     assert_eq!(test.come(0, b"a", None), [(0, Err(lost))]);
-    // Whoever comes anew is waited for in the next meeting, not in this one.
+    // A node that comes anew is waited for in the next meeting, not in this one.
     test.begins_anew(3, 2);
     test.come(2, b"c", None);
     assert_eq!(test.come(1, b"b", None), [(1, Err(lost))]);

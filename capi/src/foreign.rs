@@ -24,7 +24,7 @@ fn is_named(source: Option<&[u8]>) -> bool {
     source.is_none_or(|source| source.get(..METHOD.len()).is_some_and(|start| start.eq_ignore_ascii_case(METHOD)))
 }
 
-/// That an object of this source can be made here.
+/// Checks that an object of this source can be made here.
 fn can_hear(source: &Option<Text>) -> Result<(), Status> {
     let known = is_named(source.as_ref().map(|source| source.as_bytes())) && hwloc::is_present();
     if known { Ok(()) } else { Err(Status::ERR_NOT_SUPPORTED) }

@@ -26,7 +26,7 @@ enum Shape {
     U16,
     U32,
     U64,
-    /// One of the structures that are named here.
+    /// A structure that is named here.
     Structure,
     /// All others.
     Model,

@@ -26,7 +26,7 @@ pub struct Running {
     pub launcher: Option<Arc<Launcher>>,
 }
 
-/// That server; none before `PMIx_server_init` and after the last `PMIx_server_finalize`.
+/// The server of this process; none before `PMIx_server_init` and after the last `PMIx_server_finalize`.
 pub static SERVER: RwLock<Option<Running>> = RwLock::new(None);
 
 /// Returns the server of this process.

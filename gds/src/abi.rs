@@ -64,7 +64,7 @@ const _: () = {
 
 /// A function of a module, whatever it takes.
 pub type Function = unsafe extern "C" fn();
-/// One that is only handed on.
+/// Function that is only handed on.
 pub type Any = Option<Function>;
 /// A host's object that is only handed on.
 pub type Object = *mut c_void;
@@ -239,7 +239,7 @@ pub struct Layout {
     /// Offset in a peer of the three numbers of its release, a byte each.
     pub peer_release: usize,
     pub exchange: Exchange,
-    /// What a fence has collected is told to the host's own module, whatever those of its clients are.
+    /// True if data that a fence has collected is told to the host's own module, whatever those of its clients are.
     pub exchange_of_own: bool,
     /// How a module answers on the thread that asks, where the release lets it.
     pub answers: Option<Answers>,
@@ -373,8 +373,8 @@ const V7_0: Layout = Layout {
     ..V4_2
 };
 
-/// What came before 7.0.0rc1, as it was in August 2026. Never run here: measured elsewhere, but for the processes.
-/// How its modules answer on the thread that asks is not known, so its stock clients are told by the host.
+/// Layout before 7.0.0rc1, as it was in August 2026. Never run here: measured elsewhere, but for the processes. How its
+/// modules answer on the thread that asks is not known, so its stock clients are told by the host.
 const V7_0_EARLY: Layout = Layout {
     rank: Class { symbol: "pmix_rank_info_t_class", size: UNMEASURED },
     globals: 2560,

@@ -1,8 +1,9 @@
 //! The library that has loaded this plug-in, found by the address of the call that came from it.
 //!
 //! Two copies of the library in one process are common (a program's own, and one within its MPI), so a symbol counts
-//! only if it lies in the very object that called. What is found is held against the [`Layout`] of the release: names,
-//! sizes of symbols, sizes of objects. The rest is proved when there are objects to look at ([`proof`](crate::proof)).
+//! only if it lies in the very object that called. The library that is found is held against the [`Layout`] of the
+//! release: names, sizes of symbols, sizes of objects. The rest is proved when there are objects to look at
+//! ([`proof`](crate::proof)).
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;

@@ -8,9 +8,9 @@
 //! segments wait for them; a job that nobody has asked about, with more of those than [`MOST_AHEAD`], is left alone: a
 //! job of stock processes never has segments.
 //!
-//! What processes of other nodes have posted comes when a fence collects, before anybody is told that it is over. Where
-//! that cannot be read, what is there of other nodes is taken back, because it may be out of date: readers ask the
-//! server.
+//! Data that processes of other nodes have posted comes when a fence collects, before anybody is told that it is over.
+//! Where that cannot be read, what is there of other nodes is taken back, because it may be out of date: readers ask
+//! the server.
 //!
 //! One lock has the jobs. The host's thread holds it while it writes what one process has committed, this thread while
 //! it answers readers; making segments of an answer, which takes long, holds nothing. The thread starts with the first
@@ -110,13 +110,13 @@ impl Ahead {
     }
 }
 
-/// What is said of a process.
+/// News of a process.
 type Commit = (Rank, Said);
 
 enum Said {
     /// A process of this node has committed a value; none where it is one that nobody can read here.
     Committed(Key, Option<Value>),
-    /// What a process of another node has posted.
+    /// Data that a process of another node has posted.
     Exchanged(Vec<Posted>),
 }
 

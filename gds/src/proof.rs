@@ -2,7 +2,7 @@
 //!
 //! An object counts if it names its class where the layout says, and its class is the host's. A server proves the
 //! rest before the first word of a job is written ([`of_server`]): it has its own name in three places, which are
-//! reached by different ways. Whoever comes later is proved by its own three names ([`peer`]). Nothing is read
+//! reached by different ways. A peer that comes later is proved by its own three names ([`peer`]). Nothing is read
 //! where the kernel cannot, so that a wrong offset is an error.
 use std::io;
 
@@ -24,8 +24,8 @@ pub struct Peer {
     pub proc: Proc,
     /// The user that it was registered with.
     pub user: u32,
-    /// It is on this project's library, and looks into segments. All others are told by the host as ever: a server before
-    /// 7.0 asks the module of who came last in the job, whoever it is that is to be told.
+    /// True if the process is on this project's library, and looks into segments. All others are told by the host as
+    /// ever: a server before 7.0 asks the module of who came last in the job, whoever it is that is to be told.
     pub is_ours: bool,
 }
 

@@ -80,7 +80,7 @@ int PMIx_Data_pack(const void *target, struct buffer *buffer, void *value, int32
 #endif
 }
 
-/* What it has compressed begins with a mark. */
+/* Bytes that it has compressed begin with a mark. */
 char PMIx_Data_decompress(const uint8_t *bytes, size_t size, uint8_t **found, size_t *len) {
   if (size < 4 || memcmp(bytes, "mark", 4) != 0) return 0;
   *len = size - 4;
@@ -132,7 +132,7 @@ struct component {
 
 int ask(int (*query)(void **, int *), struct module **module) {
   int priority = -7, status = query((void **)module, &priority);
-  /* What is done behind the call keeps it from being the last thing, which would not come from here. */
+  /* The code behind the call keeps it from being the last thing, which would not come from here. */
   return status == 0 && priority < 0 ? -2 : status;
 }
 
@@ -218,7 +218,7 @@ int run(struct module *module, int *variables) {
   }
   if (STATUS != 0) *variables = started(module, &proc);
 #ifdef LATEST
-  /* What is called in all modules is not passed on a second time. */
+  /* A function that is called in all modules is not passed on a second time. */
   if (f[18] || f[19]) exit(2);
 #endif
   ((int (*)(const char *))f[11])("job");
@@ -316,7 +316,7 @@ static int own_answer(void *peer, const void *proc, uint8_t scope, char copy, co
   return 0;
 }
 
-/* What a Get of a key finds: a number, or a status. */
+/* Result of a Get of a key: a number, or a status. */
 static int get(struct module *module, uint32_t rank, const char *key) {
   struct { char nspace[256]; uint32_t rank; } proc = {"job", rank};
   char *list = object(168, &pmix_list_t_class);

@@ -5,14 +5,14 @@
 //! the block before and after it, and throws the copy away when the two differ ([`block`](crate::block)). That takes
 //! two orders: no load of the copy comes before the first load of the version, and none after the second.
 //!
-//! # What Rust sees
+//! # Rust's view
 //!
 //! Memory that another process writes can be read soundly by relaxed atomic loads, of at most 8 bytes where the mapping
 //! is read-only. A copy in assembler stands for such loads, and for nothing else: each byte of it is that byte of one
 //! relaxed load of the word in which it lies, these loads happen in some order, and each byte is stored once or twice
-//! to a place that the caller lent exclusively. Whatever mixture the processor yields is a result of such loads, since
-//! each byte was in memory at some time between the beginning of the copy and its end; `by_words` is the same with one
-//! load a word, in ascending order. So there is no data race, and the fences in
+//! to a place that the caller lent exclusively. Every mixture that the processor yields is a result of such loads,
+//! since each byte was in memory at some time between the beginning of the copy and its end; `by_words` is the same
+//! with one load a word, in ascending order. So there is no data race, and the fences in
 //! [`SeqlockRead`](crate::block::SeqlockRead) order the assembler's loads as they order atomic ones:
 //!
 //! * The compiler leaves the loads between the two fences: the assembler is not `pure`, so that it is run exactly once
@@ -20,7 +20,7 @@
 //! * The processor leaves them there, because an acquire fence on x86-64 is no instruction, and loads
 //!   keep their order anyway.
 //!
-//! # What the processor promises
+//! # Promises of the processor
 //!
 //! Segments are ordinary write-back memory.
 //!
@@ -40,7 +40,7 @@
 //! of this thread's own; whoever is handed the copy later sees them before the store that hands it over
 //! (Intel 8.2.4.1, AMD 7.2).
 //!
-//! # What holds it
+//! # Tests that hold it
 //!
 //! Loom runs the protocol over [`VecWords`](crate::words::VecWords), whose copies are loads one by one. The tests here
 //! hold all ways of copying to the same bytes for random lengths and places, and let each of them copy a block that a

@@ -6,7 +6,7 @@
 //! One *writer* (the node's server) maps a job's segments writable. Any number of *readers* (the job's processes, and
 //! the server itself) map them read-only. A reader may also own a *reader page*, the only memory it can write.
 //!
-//! # What lies where
+//! # Places
 //!
 //! * The **job segment** ([`job`]) has the words that change: the generation of the job information, the epoch, and
 //!   the rank table, one reference a rank.

@@ -57,8 +57,8 @@ pub fn pin<J: Words, P: WordsMut>(job: &JobWords<J>, page: &P, slot: usize) -> b
 /// Returns whether the page is closed. A guard that asks this *behind* its look-up, and is told no, holds what it has
 /// found.
 ///
-/// SYNC POINT: pairs with [`close`]. Whoever has followed a reference that was published after the page was closed sees
-/// the page closed here, by the acquire of that reference. Loom test `closed`.
+/// SYNC POINT: pairs with [`close`]. A reader that has followed a reference that was published after the page was
+/// closed sees the page closed here, by the acquire of that reference. Loom test `closed`.
 #[inline(always)]
 pub fn is_closed<P: Words>(page: &P, slot: usize) -> bool {
     page.load(closed_word(slot)) != Ok(0)

@@ -31,7 +31,8 @@ static int process(uint32_t rank)
     must(instanton_view_open(NULL, &view), "open");
     /* A copy, which free() releases. */
     must(instanton_view_get(view, INSTANTON_RANK_WILDCARD, PMIX_JOB_SIZE, &size), PMIX_JOB_SIZE);
-    /* What is not there yet: remember how often readers were woken, look, and sleep until they are woken again. */
+    /* A value that is not there yet: remember how often readers were woken, look, and sleep until they are woken
+     * again. */
     for (;;) {
         uint32_t seen = instanton_view_releases(view);
         must(instanton_view_pin(view, &guard), "pin");

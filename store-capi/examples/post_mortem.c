@@ -1,5 +1,5 @@
-/* What a writer has left that was killed: `post_mortem PATH [RANK]` prints the values of the job, or of a process of it,
- * under the name that the writer took (instanton_job_link).
+/* Data that a writer has left that was killed: `post_mortem PATH [RANK]` prints the values of the job, or of a process
+ * of it, under the name that the writer took (instanton_job_link).
  *
  *   cc post_mortem.c $(pkg-config --cflags --libs instanton_store) -o post_mortem */
 #include <instanton_store.h>

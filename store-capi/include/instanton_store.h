@@ -117,7 +117,7 @@ typedef struct instanton_entry_t {
 } instanton_entry_t;
 #define INSTANTON_ENTRY_INIT { sizeof(instanton_entry_t), 0, 0, INSTANTON_VALUE_INIT }
 
-/* A job, as far as its writer is told at once. What is NULL or 0 is not said. */
+/* A job, as far as its writer is told at once. A member that is NULL or 0 is not said. */
 typedef struct instanton_job_spec_t {
     uint32_t size;
     uint32_t version;
@@ -241,9 +241,9 @@ int instanton_job_outbound(
     void **blob,
     size_t *length);
 
-/* Takes in the blobs of other nodes, this node's own among them or not. What is of processes of this node
- * or of another job is left aside. When it fails for want of memory, the data of some processes may be
- * taken in already; the same blobs can be given again. Thread: one thread at a time for each job. */
+/* Takes in the blobs of other nodes, this node's own among them or not. Data of processes of this node or
+ * of another job is left aside. When it fails for want of memory, the data of some processes may be taken
+ * in already; the same blobs can be given again. Thread: one thread at a time for each job. */
 int instanton_job_inbound(instanton_job_t *job, const void *blobs, size_t length);
 
 /* Wakes all readers that wait, so that they look again: after a commit that somebody may wait for, and at
@@ -261,7 +261,7 @@ int instanton_job_stats(instanton_job_t *job, instanton_stats_t *stats);
  * of the job may have been published before. The name is the path of a directory, which is made in one
  * that is there (/dev/shm, or one that other containers have too). From the first publish on the segments
  * are files in it, instead of anonymous memory, which cannot be sealed: readers by address or descriptors
- * have to say trust_owner as well. What a dead writer of the same user has left there is removed;
+ * have to say trust_owner as well. Files that a dead writer of the same user has left there are removed;
  * INSTANTON_ERR_RESOURCE_BUSY when the writer lives. instanton_job_free removes it all. Thread: one thread
  * at a time for each job. */
 int instanton_job_link(instanton_job_t *job, const char *path, int readers);
@@ -303,9 +303,9 @@ int instanton_job_descriptor(instanton_job_t *job, int *descriptor);
  * one thread at a time for each job. */
 int instanton_job_serve(instanton_job_t *job);
 
-/* Ends a job. What readers have mapped stays there for them; the rest is INSTANTON_ERR_LOST_CONNECTION.
- * Not in a forked child, which has no job: it leaves the pointer alone. Thread: when no other thread uses
- * the job. */
+/* Ends a job. Segments that readers have mapped stay there for them; the rest is
+ * INSTANTON_ERR_LOST_CONNECTION. Not in a forked child, which has no job: it leaves the pointer alone.
+ * Thread: when no other thread uses the job. */
 void instanton_job_free(instanton_job_t *job);
 
 /* Opens the store at the address of the spec, or at that of the environment; it asks for what is added

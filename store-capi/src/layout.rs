@@ -39,7 +39,7 @@ trait Element: InC {}
 /// # Safety
 /// So many bytes are there; any bits are a `T`.
 unsafe fn plain<T: Copy>(place: *const u8) -> T {
-    // SAFETY: as promised by the caller. What C has packed oddly is read all the same.
+    // SAFETY: as promised by the caller. A structure that C has packed oddly is read all the same.
     unsafe { place.cast::<T>().read_unaligned() }
 }
 
@@ -415,7 +415,7 @@ macro_rules! elements {
                         let mut bits = [0; 8];
                         let size = ty.c_size().min(8);
                         std::ptr::copy_nonoverlapping(place, bits.as_mut_ptr(), size);
-                        // Whatever C takes for true.
+                        // A flag is true for every byte that C takes for true.
                         let is_flag = ty == DataType::BOOL;
                         let bits = if is_flag { u64::from(bits[0] != 0) } else { u64::from_le_bytes(bits) };
                         Datum::Scalar(ty, bits).to_value().map_err(bad)

@@ -32,7 +32,7 @@ pub enum instanton_view_t {
 /// A guard of the thread that has taken it.
 pub struct instanton_guard_t {
     guard: Guard<'static>,
-    /// Those that were taken since, for what its view has mapped since.
+    /// Guards that were taken since, for what its view has mapped since.
     later: Vec<Guard<'static>>,
     /// Outlives its guards, as the caller has promised.
     view: &'static instanton_view_t,
@@ -154,7 +154,7 @@ fn of_attach(error: &AttachError) -> Status {
     }
 }
 
-/// What the kernel refuses, in the words of the header.
+/// Refusal of the kernel, in the words of the header.
 fn of_system(error: &std::io::Error) -> Status {
     match error.raw_os_error() {
         Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EDQUOT) => Status::ERR_OUT_OF_RESOURCE,

@@ -354,8 +354,8 @@ unsafe fn get(
     }
 }
 
-/// Whoever looks at the place of a value instead of the status of a Get finds nothing there; where he has brought the
-/// room, it stays his.
+/// A caller that looks at the place of a value instead of the status of a Get finds nothing there; where it has brought
+/// the room, that stays its own.
 #[cold]
 unsafe fn leave_nothing(out: &mut *mut pmix_value_t, info: *const pmix_info_t, ninfo: usize) {
     let mut given = Directives::NONE;

@@ -44,8 +44,8 @@ export! {
         let client = session::client()?;
         let source = if source.is_null() { client.proc().clone() } else { one::<_, Proc>(source)? };
         let (status, range, info) = (Status(status), DataRange(range), many::<_, Info>(info, ninfo)?);
-        // One that a tool is as well hears of the tool's own events in its name, as the server does that it is attached
-        // to. What comes from elsewhere is for the former alone.
+        // A server that a tool is as well hears of the tool's own events in its name, as the server does that it is
+        // attached to. An event that comes from elsewhere is for the former alone.
         let by_tool = source == *client.proc() && client.is_connected() && running::is_of_tool();
         let server = running::server().ok().filter(|_| range != DataRange::PROC_LOCAL && !by_tool);
         if let Some(server) = server {

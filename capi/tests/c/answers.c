@@ -13,7 +13,7 @@ static const char *const names[HOWS] = {"has none", "refuses", "has done it",
                                         "has a client that is killed as it goes"};
 static const pmix_nspace_t job = "job@1";
 
-/* Whoever asks is told on its input to go on. */
+/* A process that asks is told on its input to go on. */
 static void wait_for_word(void) {
     char word;
     CHECK(read(STDIN_FILENO, &word, 1) == 1);
@@ -93,7 +93,7 @@ static int tool(enum how how) {
     return 0;
 }
 
-/* The host. What it is shown is its to look at until it answers. */
+/* The host. Data that it is shown is its to look at until it answers. */
 
 enum kind { OP, MODEX, INFO, LOOKUP, SPAWN, TOOL, CREDENTIAL, VALIDATION };
 

@@ -88,7 +88,7 @@ int main(void) {
         pmix_info_t optional;
         OK(PMIx_Info_load(&optional, "pmix.optional", NULL, PMIX_BOOL));
         IS(PMIX_ERR_NOT_FOUND, PMIx_Get(&me, "absent", &optional, 1, &value));
-        /* Whatever a Get fails on, nothing is where its value would be. */
+        /* A Get that fails leaves nothing where its value would be, whatever it fails on. */
         char endless[600];
         memset(endless, 'k', sizeof endless - 1);
         endless[sizeof endless - 1] = 0;

@@ -1,6 +1,6 @@
-/* Much coming and going. What the program holds stays what it was after a short time: its descriptors, its mappings of shared
- * memory, and what it has from malloc. The allocator must keep nothing for its threads, or that counts as held
- * (GLIBC_TUNABLES=glibc.malloc.tcache_count=0).
+/* Much coming and going. The program's holdings stay what they were after a short time: its descriptors, its mappings
+ * of shared memory, and what it has from malloc. The allocator must keep nothing for its threads, or that counts as
+ * held (GLIBC_TUNABLES=glibc.malloc.tcache_count=0).
  *   churn namespaces COUNT   a server whose namespaces come and go
  *   churn servers COUNT      a program whose server comes and goes, with a question that the host never answers
  *   churn fences COUNT       a server, and two ranks that commit and meet  */
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
     CHECK(argc == 3);
     int count = atoi(argv[2]);
     CHECK(count >= LOOKS);
-    /* Whatever hangs is killed: a round takes a fraction of a millisecond. */
+    /* A program that hangs is killed: a round takes a fraction of a millisecond. */
     alarm(1000 + count / 50);
     if (getenv("PMIX_RANK"))
         return rank(count);

@@ -93,7 +93,8 @@ static void unexpected(size_t id, pmix_status_t status, const pmix_proc_t *sourc
     next(PMIX_SUCCESS, NULL, 0, NULL, NULL, data);
 }
 
-/* What the first Init declares goes to the next handler, and once more to one of a library with an Init of its own. */
+/* The model that the first Init declares goes to the next handler, and once more to one of a library with an Init of
+   its own. */
 static void first_model(void) {
     pmix_status_t code = PMIX_MODEL_DECLARED;
     pmix_info_t info;

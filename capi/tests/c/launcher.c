@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
     pmix_proc_t me;
     pmix_info_t info[3];
     bool yes = true;
-    /* Whoever is left when another has failed. */
+    /* Ends a process that is left when another has failed. */
     alarm(600);
     if (argc > 2)
         return strcmp(argv[1], "rank") ? visitor(argv[2]) : rank(atoi(argv[2]));

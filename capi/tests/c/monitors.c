@@ -183,7 +183,7 @@ static void done(pmix_status_t status, void *what) {
 }
 
 int main(int argc, char **argv) {
-    /* Whoever is left when another has failed. */
+    /* Ends a process that is left when another has failed. */
     alarm(600);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 2) {

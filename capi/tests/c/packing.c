@@ -65,7 +65,7 @@ static void again(void) {
         }
         PMIX_DATA_BUFFER_DESTRUCT(&in);
         pack(type, n, place);
-        {   /* What was unpacked is freed as an array of such elements is. */
+        {   /* An unpacked value is freed as an array of such elements is. */
             pmix_data_array_t *owner = calloc(1, sizeof(*owner));
             pmix_value_t value;
             owner->type = (pmix_data_type_t)type;

@@ -165,7 +165,7 @@ static int rank(void) {
     pmix_value_t *value;
     OK(get(&everybody, "pmix.job.size", NULL, &value));
     PMIx_Value_free(value, 1);
-    /* What is at hand comes by the callback nevertheless. */
+    /* A value that is at hand comes by the callback nevertheless. */
     int answered = 0;
     IS(PMIX_SUCCESS, PMIx_Get_nb(&everybody, "pmix.job.size", NULL, 0, got, &answered));
     until(&answered);

@@ -352,7 +352,7 @@ static void fabrics(void) {
     says("update without waiting", PMIx_Fabric_update_nb(&other, done, NULL));
 }
 
-/* Nobody is told, and the host is asked. What waits behind it shows that it was. */
+/* Nobody is told, and the host is asked. The call that waits behind it shows that it was. */
 static void to_nobody(void) {
     pmix_byte_object_t papers = {"papers", 6};
     pmix_info_t *results;

@@ -317,7 +317,7 @@ int main(int argc, char **argv) {
     pmix_nspace_t nspace;
     pmix_info_t info[2];
     bool yes = true;
-    /* Whoever is left when another has failed. */
+    /* Ends a process that is left when another has failed. */
     alarm(600);
     program = argv[0];
     if (argc > 2)

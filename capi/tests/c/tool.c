@@ -71,7 +71,7 @@ static const pmix_value_t *member(const pmix_info_t *info, const char *key) {
     return NULL;
 }
 
-/* Whoever asks for servers is told where this one is, connected or not. */
+/* A tool that asks for servers is told where this one is, connected or not. */
 static void is_listed(pid_t server, const char *uri) {
     char *keys[] = {PMIX_QUERY_AVAIL_SERVERS, NULL};
     pmix_query_t query = {.keys = keys};

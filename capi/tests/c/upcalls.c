@@ -112,7 +112,7 @@ static pmix_status_t on_finalized(const pmix_proc_t *p, void *object, pmix_op_cb
     return PMIX_SUCCESS;
 }
 
-/* Whoever calls holds the lock until the call has returned. */
+/* The caller holds the lock until the call has returned. */
 static void nonsense(pmix_status_t status, void *what) {
     IS(PMIX_ERR_BAD_PARAM, status);
     set(what);

@@ -126,7 +126,7 @@ impl Names {
         let Some(index) = from.checked_sub(1) else { return Ok(None) };
         let series = Series::read(words, self.series, index)?;
         match node.checked_sub(series.first).filter(|nth| *nth < series.count) {
-            // Whoever is given a name makes room for all of it.
+            // A caller that is given a name makes room for all of it.
             Some(nth) => match series.name(nth) {
                 Some(name) if name.end() > words.len() => Err(Malformed::bounds(name.at)),
                 found => Ok(found),

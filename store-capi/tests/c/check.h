@@ -1,4 +1,4 @@
-/* What the programs of this folder check with. */
+/* Checks of the programs of this folder. */
 #ifndef CHECK_H
 #define CHECK_H
 #include <instanton_store.h>

@@ -55,7 +55,7 @@ int main(void)
     CHECK(INSTANTON_ERR_OUT_OF_RESOURCE == instanton_job_commit(alpha, 2));
     limit(0);
 
-    /* What could not be done is not lost, but for what a commit was to publish. */
+    /* Data of a call that failed is not lost, but for what a commit was to publish. */
     DONE(instanton_job_outbound(alpha, &second, 1, &none, &nothing));
     CHECK(nothing > LARGE);
     DONE(instanton_job_inbound(beta, blob, length));

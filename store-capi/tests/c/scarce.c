@@ -61,7 +61,7 @@ static void reader(const char *address)
     say(asked[1]);
     hear(answered[0]);
 
-    /* What it holds has been replaced often meanwhile. */
+    /* The values that it holds have been replaced often meanwhile. */
     for (size_t i = 0; i < SMALL; i++) {
         CHECK('A' == ((const char *) held.bytes)[i]);
     }
@@ -162,7 +162,7 @@ int main(void)
     serve(job, pid);
     instanton_job_free(job);
 
-    /* Who reads by a name needs descriptors as well. */
+    /* A reader by a name needs descriptors as well. */
     job = job_on("alpha", 4);
     snprintf(path, sizeof(path), "/tmp/instanton-scarce-%d", (int) getpid());
     DONE(instanton_job_link(job, path, INSTANTON_READERS_USER));

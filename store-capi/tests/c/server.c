@@ -47,8 +47,8 @@ static void rank(uint32_t self)
     CHECK(0 == strcmp(value->data.string, "here"));
     free(value);
 
-    /* What nobody has posted yet comes with a wake, in segments that were not there at the beginning: in place, too,
-     * under a guard that was taken before them. */
+    /* A value that nobody has posted yet comes with a wake, in segments that were not there at the beginning: in place,
+     * too, under a guard that was taken before them. */
     DONE(instanton_view_pin(view, &guard));
     DONE(instanton_view_peek(guard, INSTANTON_RANK_WILDCARD, "site", &again));
     for (;;) {

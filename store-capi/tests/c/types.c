@@ -107,7 +107,7 @@ static void arrays(void)
     free(found);
 }
 
-/* What can be said in other forms, too. */
+/* Values that can be said in other forms, too. */
 static void plain(void)
 {
     pmix_value_t value = { .type = PMIX_STRING }, *found = NULL;

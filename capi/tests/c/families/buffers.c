@@ -142,7 +142,7 @@ static void payloads(void) {
     PMIX_DATA_BUFFER_DESTRUCT(&other);
 }
 
-/* Whatever its type is, a copy of nothing is refused. */
+/* A copy of nothing is refused, whatever its type is. */
 static void copies(void) {
     for (int type = 0; type < 70; type++) {
         void *copy;

@@ -139,7 +139,7 @@ fn no_look_up_and_no_fence_waits_for_a_handler() {
     Job::register(&server, "held@2", 2).run("held", false);
 }
 
-/// Rank 0 raises an event; everybody hears it once, rank 0 included. What is refused is heard by nobody.
+/// Rank 0 raises an event; everybody hears it once, rank 0 included. An event that is refused is heard by nobody.
 fn tell() {
     let client = Client::init(&[]).unwrap();
     let code = Status(-7001);

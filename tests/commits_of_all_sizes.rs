@@ -1,7 +1,7 @@
 //! Ranks that post values of all sizes again and again, from bytes to most of a megabyte, and read one another's after
 //! each fence: large commits that threads compose, beside records that move to new segments and others' small commits.
 //!
-//! What each rank posts in a round follows from its number, so that every reader knows what it has to find.
+//! The data that each rank posts in a round follows from its number, so that every reader knows what it has to find.
 //! `INSTANTON_TEST_ROUNDS` makes the runs longer.
 mod processes;
 

@@ -3,8 +3,8 @@
 //!
 //! An input follows from its seed alone. The seeds are the same in every run, unless `INSTANTON_FUZZ_SECONDS=3600` asks
 //! for others, as many as that time allows; `INSTANTON_FUZZ_SEED=17` repeats one. `INSTANTON_FUZZ_PARSER=frame` chooses a
-//! parser. What ends the whole process leaves its parser and seed in the file `fuzz-last` of cargo's folder for temporary
-//! files (`target/tmp`).
+//! parser. An input that ends the whole process leaves its parser and seed in the file `fuzz-last` of cargo's folder
+//! for temporary files (`target/tmp`).
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::env;

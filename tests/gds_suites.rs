@@ -118,7 +118,7 @@ impl Suite {
     }
 }
 
-/// What says of a node that it lacks something.
+/// Variables that say of a node that it lacks something.
 const ONE: &str = "INSTANTON_TEST_ONE_LACKS";
 const TWO: &str = "INSTANTON_TEST_TWO_LACKS";
 

@@ -32,7 +32,7 @@ impl Kin {
             .env("I_MPI_OFI_PROVIDER", "tcp")
     }
 
-    /// One that ends before its ranks have finalized: MPICH 5 leaves a file then, under its own launcher too.
+    /// A launch that ends before its ranks have finalized: MPICH 5 leaves a file then, under its own launcher too.
     fn broken_off(&self, how: [&str; 2]) -> Launch {
         let launch = self.launch(3, "misbehave").args(how);
         if self.0 == "mpich5" { launch.leaves("mpich_shm_") } else { launch }

@@ -482,7 +482,7 @@ fn a_tool_leaves_a_server_that_is_stopped() {
     let at = [Info::new(keys::SERVER_URI, uri.as_str())];
     let (leaves, turns) = (Tool::init(&at).unwrap(), Tool::init(&at).unwrap());
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(server.id() as i32), nix::sys::signal::Signal::SIGSTOP).unwrap();
-    // Who looks for it by its process hears that it is there.
+    // A tool that looks for it by its process hears that it is there.
     let by_process = Info::new(keys::SERVER_PIDINFO, Value::Pid(server.id() as i32));
     assert_eq!(refusal(&[by_process, Info::new(keys::TIMEOUT, 1)]), Status::ERR_TIMEOUT);
     thread::scope(|scope| {

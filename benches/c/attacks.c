@@ -326,7 +326,7 @@ int main(int argc, char **argv)
         pmix_status_t status = request(argv[1]);
         if (status != PMIX_SUCCESS)
             end_one();
-        /* Who is cut off asks nothing any more, and so burns nothing. */
+        /* A process that is cut off asks nothing any more, and so burns nothing. */
         if (is_cut)
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
@@ -343,6 +343,6 @@ int main(int argc, char **argv)
         fprintf(file, "%.2f %.2f\n", (seconds(&self) + seconds(&children)) / took, next / took);
         fclose(file);
     }
-    /* Whatever waits is left to the server. */
+    /* Requests that wait are left to the server. */
     _exit(0);
 }

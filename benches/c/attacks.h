@@ -1,4 +1,4 @@
-/* What the parts of the attacks (attacks*.c) have in common. */
+/* Declarations that the parts of the attacks (attacks*.c) have in common. */
 #ifndef ATTACKS_H
 #define ATTACKS_H
 

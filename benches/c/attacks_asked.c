@@ -162,7 +162,7 @@ bool asked_request(const char *kind, pmix_status_t *status)
         info[0] = of_number(PMIX_TIMEOUT, 1);
         return *status = PMIx_Connect_nb(with_victim, 2, info, 1, done, NULL), true;
     }
-    /* What processes take of the machine, of the same ones again and again. */
+    /* The resources that processes take of the machine, of the same ones again and again. */
     if (IS("measures")) {
         static pmix_proc_t *all;
         enum { NAMED = 100000 };

@@ -187,7 +187,7 @@ bool mixed_request(const char *kind, pmix_status_t *status)
             PMIx_Deregister_event_handler((size_t)handler, NULL, NULL);
         return true;
     }
-    /* What a victim has posted, and what its namespace has, not from memory but from the server. */
+    /* The data that a victim has posted, and that its namespace has, not from memory but from the server. */
     if (IS("refreshes")) {
         info[0] = of_truth(PMIX_GET_REFRESH_CACHE);
         return *status = PMIx_Get_nb(&pair[next % 2], next % 4 < 2 ? "key0" : PMIX_LOCAL_PEERS, info, 1, got, NULL), true;

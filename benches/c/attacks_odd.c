@@ -218,7 +218,7 @@ bool odd_request(const char *kind, pmix_status_t *status)
         return *status = session(), true;
     if (IS("overlapping"))
         return *status = overlapping(), true;
-    /* What another job has, that there is or not. */
+    /* The data of another job, that there is or not. */
     if (IS("gets-of-jobs")) {
         pmix_proc_t other;
         snprintf(name, sizeof name, "%s.%u", me.nspace, next % 5000);

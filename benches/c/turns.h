@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* The turn comes as a byte on TURN, and goes on PASS. Who has neither is alone. */
+/* The turn comes as a byte on TURN, and goes on PASS. A program that has neither is alone. */
 enum { TURN = 196, PASS = 197 };
 
 /* Each turn warms up first, because the other set has had the caches meanwhile. */

@@ -1,4 +1,4 @@
-/* What telling N processes costs without PMIx: a write to the socket of each, which sleeps in poll, until the last has
+/* The cost of telling N processes without PMIx: a write to the socket of each, which sleeps in poll, until the last has
  * read it.
  *   wakes PROCESSES COUNT  */
 #include "bench.h"

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// One that is up; it ends with this.
+/// An `instanton up`; it ends with this.
 pub struct Up {
     command: PathBuf,
     name: String,

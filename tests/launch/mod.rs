@@ -204,8 +204,8 @@ impl Launch {
         self
     }
 
-    /// It leaves files of its own in its temporary directory, as launchers that are killed do; none may be of this
-    /// project.
+    /// The launch leaves files of its own in its temporary directory, as launchers that are killed do; none may be of
+    /// this project.
     pub fn abandons_its_folder(mut self) -> Launch {
         self.abandons = true;
         self

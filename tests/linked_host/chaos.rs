@@ -200,7 +200,7 @@ fn a_rank() {
 /// A rank as its host sees it.
 struct Started {
     child: Child,
-    /// It may end in any way.
+    /// True if it may end in any way.
     is_doomed: bool,
     /// Its server is gone, perhaps before it has made its directory.
     has_no_server: bool,

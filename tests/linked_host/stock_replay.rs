@@ -228,7 +228,7 @@ fn requests(proc: &Proc, form: Form) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
 }
 
 impl Words {
-    /// Those of a client of 4.2.2 with packs of that form; it would be of 3.2 where the length of integers is fixed.
+    /// Words of a client of 4.2.2 with packs of that form; it would be of 3.2 where the length of integers is fixed.
     fn of(proc: &Proc, form: Form) -> Words {
         let whole = acknowledgement(proc);
         // Behind the encoding stands the form of its packs, and in front of its body the length of that.
@@ -242,7 +242,7 @@ impl Words {
         Words { first, requests: requests.map(|(turn, (body, ..))| message(101 + turn as u32, &body)).collect() }
     }
 
-    /// Those that were captured.
+    /// Words that were captured.
     fn captured(mut bytes: &[u8]) -> Words {
         let mut next = |length: fn([u8; 4]) -> u32| {
             let len = length(*bytes.get(8..)?.first_chunk()?) as usize;
@@ -320,7 +320,7 @@ fn say(address: &Address, first: &[u8], rest: &[u8]) -> usize {
     // The server may close before it has read everything.
     let _ = stream.write_all(first);
     if !rest.is_empty() {
-        // Whoever closes before it is let in is not listened to.
+        // A client that closes before it is let in is not listened to.
         stream.read_exact(&mut [0; 8]).unwrap();
         let _ = stream.write_all(rest);
     }

@@ -1,6 +1,6 @@
-/* What a collecting fence has brought is at hand: each rank posts one key anew in each round, and finds the others'
- * latest value without asking anybody, whatever node they are on. Each says whether, in a line and not by its status: a
- * launcher ends the others of a job of which one has failed, before they have said it.
+/* Data that a collecting fence has brought is at hand: each rank posts one key anew in each round, and finds the
+ * others' latest value without asking anybody, whatever node they are on. Each says whether, in a line and not by its
+ * status: a launcher ends the others of a job of which one has failed, before they have said it.
  *   collected [ROUNDS]  */
 #include <pmix.h>
 #include <stdio.h>

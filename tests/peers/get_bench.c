@@ -49,7 +49,7 @@ static void fence(int collect) {
   must(PMIx_Fence(&everyone, 1, collect ? &info : NULL, collect ? 1 : 0), "PMIx_Fence");
 }
 
-/* A clock reading costs a good part of such a Get, so a sample is the mean of a small batch. What a Get
+/* A clock reading costs a good part of such a Get, so a sample is the mean of a small batch. The value that a Get
  * returns is released outside the measured time. */
 static void measure_gets(const char *label, const pmix_proc_t *proc, const char *key, const char *directive,
                          pmix_status_t expected) {

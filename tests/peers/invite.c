@@ -2,7 +2,7 @@
  *   invite            the leader waits in PMIx_Group_invite
  *   invite announce   it calls PMIx_Group_invite_nb, and says itself that the group is complete
  *   invite meet       the first, and all meet in the group afterwards, by its name
- * What a process hears it prints in one piece, so that jobs can be compared line by line. */
+ * A process prints all that it hears in one piece, so that jobs can be compared line by line. */
 #include <pmix.h>
 #include <pthread.h>
 #include <stdio.h>

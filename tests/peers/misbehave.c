@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the launcher of either kind of MPI says. */
+/* Number that the launcher of either kind of MPI says. */
 static int number_from(const char *of_open_mpi, const char *of_mpich) {
   const char *text = getenv(of_open_mpi);
   if (!text) text = getenv(of_mpich);

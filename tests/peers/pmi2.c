@@ -18,7 +18,7 @@ static char job[PMI2_MAX_VALLEN];
     } \
   } while (0)
 
-/* What lies under a key is this text, in that job. */
+/* The value of a key is this text, in that job. */
 static void expect(const char *of, const char *key, const char *expected) {
   char value[PMI2_MAX_VALLEN] = "";
   int len = 0;
@@ -63,7 +63,8 @@ static void attributes_and_names(void) {
   CHECK(PMI2_Info_GetJobAttrIntArray("universeSize", &universe, 1, &length, &found) == PMI2_SUCCESS && found);
   CHECK(universe > 0);
   CHECK(PMI2_Info_GetSize(&universe) == PMI2_SUCCESS && universe > 0);
-  /* Who waits for an attribute of the node hears of it when it is put: by the first rank, of whichever node. */
+  /* A process that waits for an attribute of the node hears of it when it is put: by the first rank, of whichever
+     node. */
   if (rank == 0) CHECK(PMI2_Info_PutNodeAttr("of-node", "here") == PMI2_SUCCESS);
   if (getenv("PMI2_ONE_NODE")) {
     CHECK(PMI2_Info_GetNodeAttr("of-node", value, sizeof value, &found, 1) == PMI2_SUCCESS && found);

@@ -1,7 +1,7 @@
 /* Does COUNT Gets of job, node, process and peer keys between two marks that a system call tracer can see:
  *   strace -f -o FILE quiet_gets COUNT [plain]
- * Whatever else FILE shows between "gets begin" and "gets end", a Get has called.  Plain ones ask for nothing
- * that a library looks up for a node.  */
+ * All other system calls that FILE shows between "gets begin" and "gets end" are those of a Get.  Plain ones
+ * ask for nothing that a library looks up for a node.  */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,7 +25,7 @@ pub struct Plan {
     /// Factor of all counts.
     pub divisor: u32,
     pub stock_million: bool,
-    /// What is measured, where that is not everything.
+    /// Part that is measured, where that is not everything.
     pub only: Option<Part>,
 }
 
@@ -240,7 +240,7 @@ impl Plan {
         }
     }
 
-    /// Calls that launchers serve, and starts. What one of them refuses is left out.
+    /// Calls that launchers serve, and starts. Calls that one of them refuses are left out.
     fn control(&self, measured: &mut Measured) {
         let count = |count: u32| (count / self.divisor).max(1).to_string();
         let control = PathBuf::from(self.programs.path("control"));

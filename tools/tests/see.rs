@@ -110,6 +110,8 @@ fn a_hanging_job_is_seen_and_explained() {
         (&answer["name"], &answer["type"], &answer["value"]),
         (&"PMIX_JOB_SIZE".into(), &"PMIX_UINT32".into(), &4.into())
     );
+    let of_only_job = document(&["query", "JOB_SIZE", "--in", &pid], "instanton.query");
+    assert_eq!(of_only_job["servers"][0]["answers"], size["servers"][0]["answers"]);
     let table = query("PROC_TABLE");
     assert_eq!(table["servers"][0]["answers"][0]["value"]["items"].as_array().unwrap().len(), 4, "{table}");
     let load = says(&["query", "instanton.load", "--in", &pid]);

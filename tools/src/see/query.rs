@@ -1,7 +1,7 @@
 //! `instanton query`: asks servers for any key and prints a value of any type; `--keys` lists the keys that there are.
 use anyhow::Result;
 use clap::Args;
-use instanton::data::{DataType, Info, LOAD, Query, Rank, Text, Value, WAITING, keys};
+use instanton::data::{DataType, Info, InfoList, LOAD, Query, Rank, Text, Value, WAITING, keys};
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -20,7 +20,8 @@ pub struct Ask {
     /// Keys to ask for: PMIX_QUERY_NAMESPACES, QUERY_NAMESPACES, pmix.qry.ns, or a key that a rank has put
     #[arg(value_name = "KEY", required_unless_present = "keys")]
     wanted: Vec<String>,
-    /// Job or rank that the query is about: NAMESPACE, NAMESPACE:RANK, or the number of a job in place of its namespace
+    /// Job or rank that the query is about: NAMESPACE, NAMESPACE:RANK, or the number of a job in place of its namespace.
+    /// By default it is the server's only job
     #[arg(long = "for", value_name = "PROC")]
     about: Option<String>,
     /// Qualifier of the query, by its key; its value is true unless one is given
@@ -133,12 +134,13 @@ fn ask(options: &Ask, server: Server, qualifiers: &[Info]) -> Result<Told, Failu
             return Ok(Err(Refusal::OtherNode(node.or(number).unwrap_or_else(|| source.server.words()))));
         }
     }
-    let mut about = match &options.about {
-        None => Vec::new(),
-        Some(text) => match subject(&source, text)? {
-            Ok(about) => about,
-            Err(line) => return Ok(Err(Refusal::NoSubject(line))),
-        },
+    let about = match &options.about {
+        None => only_job(&source, &options.wanted, qualifiers)?,
+        Some(text) => subject(&source, text)?,
+    };
+    let mut about = match about {
+        Ok(about) => about,
+        Err(line) => return Ok(Err(Refusal::NoSubject(line))),
     };
     about.extend_from_slice(qualifiers);
     let wanted: Vec<Text> = options.wanted.iter().filter_map(|key| Text::new(key_of(key)).ok()).collect();
@@ -168,6 +170,34 @@ fn subject(source: &Source, text: &str) -> Result<Result<Vec<Info>, String>, Fai
     let job = found.iter().find(|job| job.number == Some(number));
     let about = job.and_then(|job| jobs::about(&job.namespace, rank));
     Ok(about.ok_or_else(|| format!("{text}: there is no job {number}; see `instanton ps`")))
+}
+
+/// Returns whether a key is about a job; this tool has a job of its own, and nobody asks for that.
+fn is_of_job(key: &str) -> bool {
+    const QUERIES: [&str; 4] =
+        [keys::QUERY_JOB_STATUS, keys::QUERY_PROC_TABLE, keys::QUERY_LOCAL_PROC_TABLE, keys::QUERY_MEMORY_USAGE];
+    const OTHERS: [&str; 3] = [keys::SERVER_URI, keys::TIME_REMAINING, keys::HOSTNAME];
+    let is_query = keys::name_of(key).is_some_and(|name| name.to_bytes().starts_with(b"PMIX_QUERY_"));
+    QUERIES.contains(&key) || !is_query && !OTHERS.contains(&key) && !key.starts_with("instanton.")
+}
+
+/// The qualifiers for the only job of a server, where a key is about a job and nothing says about which.
+fn only_job(source: &Source, wanted: &[String], qualifiers: &[Info]) -> Result<Result<Vec<Info>, String>, Failure> {
+    const SUBJECTS: [&str; 6] = [keys::PROCID, keys::NSPACE, keys::JOBID, keys::RANK, keys::PSET_NAME, keys::GROUP_ID];
+    let Some(of_job) = wanted.iter().find(|key| is_of_job(&key_of(key))) else { return Ok(Ok(Vec::new())) };
+    if SUBJECTS.iter().any(|key| qualifiers.find(key).is_some()) {
+        return Ok(Ok(Vec::new()));
+    }
+    let found = jobs::of(source, false)?;
+    let named = |job: &jobs::Job| job.number.map_or_else(|| job.namespace.clone(), |number| number.to_string());
+    Ok(match &found[..] {
+        [only] => Ok(jobs::about(&only.namespace, None).unwrap_or_default()),
+        [] => Err(format!("{of_job} is about a job, and there is none; see `instanton ps`")),
+        several => {
+            let names: Vec<String> = several.iter().map(named).collect();
+            Err(format!("{of_job} is about a job: --for names one of {}; see `instanton ps`", names.join(", ")))
+        }
+    })
 }
 
 /// Reads a qualifier; its value has the type that the Standard gives its key.

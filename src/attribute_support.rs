@@ -196,6 +196,18 @@ pub(crate) fn asks_for_host(qualifiers: &[Info]) -> bool {
     [keys::HOST_FUNCTIONS, keys::HOST_ATTRIBUTES].iter().any(|key| qualifiers.find(key).is_some())
 }
 
+/// Qualifiers of a query for supported attributes: the functions of each level, and the attributes of some.
+pub(crate) const LEVELS: [&str; 8] = [
+    keys::CLIENT_FUNCTIONS,
+    keys::CLIENT_ATTRIBUTES,
+    keys::SERVER_FUNCTIONS,
+    keys::SERVER_ATTRIBUTES,
+    keys::TOOL_FUNCTIONS,
+    keys::TOOL_ATTRIBUTES,
+    keys::HOST_FUNCTIONS,
+    keys::HOST_ATTRIBUTES,
+];
+
 /// Keys of the attributes of queries: the library's own, and those that the host has registered.
 pub(crate) fn of_queries(host: &HostSupport) -> impl Iterator<Item = &str> {
     let registered = host.0.get("PMIx_Query_info").into_iter().flatten().map(String::as_str);

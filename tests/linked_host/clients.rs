@@ -288,6 +288,24 @@ fn processes_that_are_named_hear_of_an_event_however_they_are_named() {
 }
 
 #[test]
+fn members_hear_of_an_event_by_their_groups_name_from_a_node_without_one() {
+    let cluster = Cluster::new(2);
+    let job = cluster.job("job", &[0, 0, 0, 1]);
+    let clients = clients(&job, 4);
+    let members = [job.proc(1), job.proc(0)];
+    let calls = [0, 1].map(|rank: usize| group_calls::construct(&clients[rank], "g", &members, &[]));
+    assert!(calls.into_iter().all(|call| call.end().is_ok()));
+    let heard: Vec<_> = clients[..3].iter().map(|client| listen(client, &[], number)).collect();
+    for (turn, rank) in [(1, Rank::WILDCARD), (2, Rank(0)), (3, Rank(7))] {
+        let named = Proc::new(group_calls::id("g"), rank);
+        raise(&clients[3], turn, DataRange::CUSTOM, Some(Info::new(keys::EVENT_CUSTOM_RANGE, named)));
+    }
+    raise(&clients[3], 4, DataRange::GLOBAL, None);
+    let heard: Vec<Vec<u32>> = heard.iter().map(|heard| up_to(heard, 4)).collect();
+    assert_eq!(heard, [vec![1, 4], vec![1, 2, 4], vec![4]]);
+}
+
+#[test]
 fn a_handler_hears_only_of_the_sources_that_it_wants_and_has_its_object_for_itself() {
     let cluster = Cluster::new(2);
     let job = cluster.job("job", &[0, 0, 1]);

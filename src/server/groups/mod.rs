@@ -521,6 +521,12 @@ impl Groups {
         self.registry.translate((jobs, sets), request)
     }
 
+    /// Replaces the names of groups and of process sets in the attributes of an event from elsewhere, whose server knew
+    /// none of them. A rank that a group or set has not names nobody.
+    pub fn resolve(&self, jobs: &Jobs, sets: &ProcessSets, info: &mut [Info]) {
+        self.registry.resolve((jobs, sets), info);
+    }
+
     /// Returns whether an event is for its raiser by the name of a process set alone, so that its library has not told
     /// it.
     pub fn is_for_raiser_by_set(&self, known: (&Jobs, &ProcessSets), raiser: &Proc, request: &Request) -> bool {

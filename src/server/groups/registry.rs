@@ -253,6 +253,11 @@ impl Registry {
         Ok(request)
     }
 
+    /// Attributes with the names of groups and of process sets replaced by their members, up to one that has no such rank.
+    pub fn resolve(&self, known: (&Jobs, &ProcessSets), info: &mut [Info]) {
+        let _ = replace_named(info, |procs| self.native(known, procs));
+    }
+
     /// Puts the process that is meant in the place of a rank of a group that qualifiers of a query name. Several, where
     /// it names the group as a whole, stand beside it. Returns how many are meant.
     fn qualify(&self, known: (&Jobs, &ProcessSets), qualifiers: &mut Vec<Info>) -> Result<usize, Status> {

@@ -1,5 +1,5 @@
 //! Answers to queries that the server knows itself.
-use crate::attribute_support::{self, HostSupport};
+use crate::attribute_support::{self, HostSupport, LEVELS};
 use crate::data::constants::proc_state::{
     PROC_STATE_ABORTED, PROC_STATE_CONNECTED, PROC_STATE_PREPPED, PROC_STATE_TERMINATED,
 };
@@ -34,7 +34,7 @@ pub fn reports(query: &Query) -> usize {
 }
 
 /// Qualifiers that are looked at here, or that a host of the Standard's looks at.
-pub const QUALIFIERS: [&str; 31] = [
+const QUALIFIERS: [&str; 23] = [
     keys::PROCID,
     keys::NSPACE,
     keys::JOBID,
@@ -57,20 +57,17 @@ pub const QUALIFIERS: [&str; 31] = [
     keys::QUERY_REPORT_AVG,
     keys::QUERY_REPORT_MINMAX,
     keys::QUERY_SUPPORTED_QUALIFIERS,
-    keys::CLIENT_FUNCTIONS,
-    keys::CLIENT_ATTRIBUTES,
-    keys::SERVER_FUNCTIONS,
-    keys::SERVER_ATTRIBUTES,
-    keys::TOOL_FUNCTIONS,
-    keys::TOOL_ATTRIBUTES,
-    keys::HOST_FUNCTIONS,
-    keys::HOST_ATTRIBUTES,
     keys::ALLOC_ID,
 ];
 
+/// Returns whether a key is that of a qualifier which is known here.
+pub fn is_qualifier(key: &str) -> bool {
+    QUALIFIERS.contains(&key) || LEVELS.contains(&key)
+}
+
 /// Returns whether a qualifier is required that is unknown here: only the host may know what to make of it.
 pub fn is_foreign(qualifier: &Info) -> bool {
-    qualifier.is_unserved(&QUALIFIERS)
+    qualifier.is_unserved(&QUALIFIERS) && qualifier.is_unserved(&LEVELS)
 }
 
 /// The server's own knowledge, as far as queries are about it.

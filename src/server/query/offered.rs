@@ -3,8 +3,8 @@
 //!
 //! Both come from what the library and its host have said of queries. Keys of job information, which can be asked for as
 //! well, are as many as the host has registered with a job: they are not listed.
-use super::known::QUALIFIERS;
-use crate::attribute_support::{self, HostSupport};
+use super::known::is_qualifier;
+use crate::attribute_support::{self, HostSupport, LEVELS};
 use crate::data::{Value, keys};
 
 /// Qualifiers that name a job.
@@ -32,21 +32,12 @@ pub fn qualifiers(key: &str, host: &HostSupport) -> Value {
 }
 
 fn listed(host: &HostSupport) -> impl Iterator<Item = &str> {
-    attribute_support::of_queries(host).filter(|key| !QUALIFIERS.contains(key))
+    attribute_support::of_queries(host).filter(|key| !is_qualifier(key))
 }
 
 fn of(key: &str) -> Vec<&'static str> {
     match key {
-        keys::QUERY_ATTRIBUTE_SUPPORT => vec![
-            keys::CLIENT_FUNCTIONS,
-            keys::CLIENT_ATTRIBUTES,
-            keys::SERVER_FUNCTIONS,
-            keys::SERVER_ATTRIBUTES,
-            keys::TOOL_FUNCTIONS,
-            keys::TOOL_ATTRIBUTES,
-            keys::HOST_FUNCTIONS,
-            keys::HOST_ATTRIBUTES,
-        ],
+        keys::QUERY_ATTRIBUTE_SUPPORT => LEVELS.into(),
         keys::QUERY_NAMESPACES => vec![keys::SESSION_ID],
         keys::QUERY_NAMESPACE_INFO | keys::QUERY_JOB_STATUS | keys::QUERY_PROC_TABLE => JOB.into(),
         keys::QUERY_LOCAL_PROC_TABLE => [&JOB[..], &[keys::HOSTNAME, keys::NODEID]].concat(),

@@ -31,6 +31,8 @@ impl Router {
         if is_between_servers(&event) {
             return self.cx.finish(done, Ok(()));
         }
+        // Servers of nodes without a member of a group do not know whom its name stands for.
+        self.groups.resolve(&self.jobs, &self.process_sets, &mut event.info);
         self.events.raise(&mut self.cx, &self.jobs, event, Origin::Program, AfterRaise::Done(done));
     }
 }

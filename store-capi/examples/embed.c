@@ -2,6 +2,8 @@
  * The processes read it in place. An error ends the program with the library's words.
  *
  *   cc embed.c $(pkg-config --cflags --libs instanton_store) -o embed */
+/* setenv and fork, where the compiler is asked for C without extensions. */
+#define _POSIX_C_SOURCE 200809L
 #include <instanton_store.h>
 #include <pmix_common.h>
 #include <poll.h>

@@ -129,8 +129,8 @@ fn number_in(infos: &[Cow<'_, Info>], key: &'static str) -> Result<Option<u32>, 
 }
 
 impl JobInfoBuilder {
-    /// Begins with nothing but how many processes will run here, and the name of this node as the host's node map has
-    /// it if it is there.
+    /// Begins with nothing but how many processes will run here, 0 where the maps say it, and the name of this node as the
+    /// host's node map has it if it is there.
     pub fn new(nspace: &Nspace, local_procs: u32, own_host: &str) -> Self {
         Self {
             nspace: nspace.clone(),

@@ -124,7 +124,7 @@ pub(super) fn find(
     if told > 0 && names > 0 && !known.is_in_map(own_node) {
         found.push(Contradiction::OwnNode { name: known.name(own_node).unwrap_or_default() });
     }
-    if nodes > 0 && mapped != told {
+    if nodes > 0 && told > 0 && mapped != told {
         found.push(Contradiction::LocalProcesses { name: name(known, own_node), mapped, told });
     }
     found
@@ -159,6 +159,7 @@ mod tests {
         let nobody = |name: &str| Contradiction::LocalProcesses { name: named(name), mapped: 0, told: 2 };
         assert_eq!(found(2, "alpha,gamma", "0-1;2-3", &[]), [here, nobody("beta.site")]);
         assert_eq!(found(0, "alpha,gamma", "0-1;2-3", &[]), []);
+        assert_eq!(found(0, "alpha,beta", "0-1;2-3", &[]), [], "a number that is not given contradicts nothing");
         assert_eq!(found(2, "alpha,beta", "0-3", &[]), [nobody("beta")]);
         assert_eq!(found(2, "alpha,beta", "0-1;2-3", &size(6)), [Contradiction::NoNode { rank: 4, size: 6 }]);
         assert_eq!(found(2, "alpha,beta", "0;2-3", &size(4)), [Contradiction::NoNode { rank: 1, size: 4 }]);

@@ -76,7 +76,12 @@ impl AppArgs {
                 None => changes.push((name.clone(), None)),
             }
         }
-        changes.extend(self.environment.iter().filter_map(|setting| setting_of(setting)).map(|(n, v)| (n, Some(v))));
+        for (name, value) in self.environment.iter().filter_map(|setting| setting_of(setting)) {
+            if name.is_empty() {
+                return Err(format!("-x ={}: the name of the variable is missing", value.display()));
+            }
+            changes.push((name, Some(value)));
+        }
         for pair in self.mca.chunks(2) {
             let name = [OsStr::new("OMPI_MCA_"), &pair[0]].into_iter().collect::<OsString>();
             changes.push((name, Some(pair[1].clone())));

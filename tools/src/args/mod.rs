@@ -493,7 +493,7 @@ mod tests {
             "instanton run",
             "instanton run -n 2",
             "instanton run -n 0 a",
-            "instanton run -n -1 a",
+            "instanton run -x =1 a",
             "instanton run -np a",
             "instanton run -n 65537 a",
             "instanton run -n 65536 a : b",

@@ -106,7 +106,7 @@ impl Libraries {
             }
             RankLibrary::Auto => match self.listed(program) {
                 Some(listed) => by_libraries(&listed, || plain(program.directory())),
-                None => (false, "no program that is linked with libraries"),
+                None => (false, "linked with nothing, or its loader cannot load it"),
             },
         }
     }

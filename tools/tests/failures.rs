@@ -40,6 +40,7 @@ fn a_rank_that_dies_before_init_three_times_ends_even_a_continuous_job() {
     let ended =
         run(["-n", "2", "--continuous", "sh", "-c", "[ $PMIX_RANK = 0 ] && exec sleep 1000; echo life; exit 4"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), "life\nlife\nlife\n"), "{ended:?}");
+    assert_eq!(said(&ended, "it has ended 3 times in a row before Init"), 1, "{ended:?}");
 }
 
 #[test]

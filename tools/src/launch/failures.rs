@@ -14,6 +14,7 @@ use crate::event::Abort;
 use crate::jobs::{ProcessEnd, Restart, Verdict};
 use crate::outcome::{self, End, Outcome};
 use crate::server::Pmix;
+use crate::survival::MOST_EARLY_DEATHS;
 
 impl Running {
     /// A process has failed while nothing ends yet. Returns whether the others of its job go on.
@@ -44,6 +45,9 @@ impl Running {
                 if let Some(job) = job.filter(|job| job.survival.survives()) {
                     let why = match has_lost_node {
                         true => "its node is down".to_owned(),
+                        false if job.reincarnation(rank) < job.survival.restarts => {
+                            format!("it has ended {MOST_EARLY_DEATHS} times in a row before Init")
+                        }
                         false => format!("{} restarts did not help", job.reincarnation(rank)),
                     };
                     self.tell(root, &format!("{} is not started anew: {why}", ended.who));

@@ -109,7 +109,9 @@ fn mapped(policy: &Policy, machine: &Machine, processor: Kind) -> Result<Mapped,
             let objects = machine.objects(processor);
             let find = |number: &u32| {
                 let object = objects.iter().find(|object| object.number == *number);
-                object.ok_or_else(|| format!("--cpu-set, or pe-list: there is no {} {number} to run on", processor.name()))
+                object.ok_or_else(|| {
+                    format!("--cpu-set, or pe-list: there is no {} {number} to run on", processor.name())
+                })
             };
             let listed = list.iter().map(find).collect::<Result<Vec<_>, _>>()?;
             return Ok(match policy.is_ordered {

@@ -57,6 +57,9 @@ struct Answers {
     answers: Vec<Json>,
 }
 
+/// Line where there is no server, or none but those of other users.
+const NOTHING: &str = "no server lets tools in; see `instanton ps`";
+
 /// Asks. Returns the status to exit with: 0 if something was answered.
 pub fn run(options: &Ask) -> Result<u8> {
     if options.keys {
@@ -67,7 +70,7 @@ pub fn run(options: &Ask) -> Result<u8> {
         Err(line) => return refuse(&line, SENSELESS),
     };
     let servers = match options.from.servers() {
-        Ok(servers) if servers.is_empty() => return refuse("no server lets tools in; see `instanton ps`", FAILURE),
+        Ok(servers) if servers.is_empty() => return refuse(NOTHING, FAILURE),
         Ok(servers) => servers,
         Err(line) => return refuse(&line, FAILURE),
     };
@@ -87,7 +90,7 @@ pub fn run(options: &Ask) -> Result<u8> {
         refusals.push(format!("--node {wanted}: there is no such node; there is {}", nodes.join(", ")));
     }
     if all.is_empty() {
-        return refuse(refusals.first().map_or("no server answers", String::as_str), FAILURE);
+        return refuse(refusals.first().map_or(NOTHING, String::as_str), FAILURE);
     }
     let code = match all.iter().any(|answered| answered.told.is_ok()) {
         false => FAILURE,

@@ -64,11 +64,11 @@ unit-test: setup dist peers
 	cargo test -p instanton --no-default-features
 
 # In a target directory of its own: --cfg loom rebuilds every crate.
-loom: setup
+loom: setup ## check the shared-memory protocols under loom
 	$(call say,Models of the shared-memory protocol under loom)
 	RUSTFLAGS="--cfg loom" cargo test -p instanton-loom-tests --release --target-dir "$(TARGET)/loom"
 
-abi-test: setup dist
+abi-test: setup dist ## check exported symbols, SONAME and dependencies of the C libraries
 	$(call say,The binary interface of libpmix.so.2)
 	@scripts/abi-test dist/lib capi/exports.txt
 	$(call say,The binary interface of libinstanton_store.so.0)

@@ -249,11 +249,12 @@ pub fn end_with_tool() {
 /// Gives one init back, and ends the server with the last.
 ///
 /// # Errors
-/// `ERR_INIT` without an init.
+/// `ERR_INIT` without an init; `ERR_WOULD_BLOCK` in a callback, which the server's end would wait for.
 fn give_back() -> Outcome {
     let mut running = SERVER.write().unwrap_or_else(PoisonError::into_inner);
     let last = match &mut *running {
         None => return Err(Status::ERR_INIT),
+        Some(Running { inits: 1, server, .. }) if server.is_own_thread() => return Err(Status::ERR_WOULD_BLOCK),
         Some(Running { inits: 1, .. }) => {
             ENVIRONMENT.clear();
             running.take()

@@ -74,6 +74,8 @@ pub struct Hub {
     /// The other nodes, from the second on.
     nodes: OnceLock<Vec<Node>>,
     state: Mutex<State>,
+    /// Held by who changes the state until the answers are given that come of that: what comes later is told later.
+    turn: Mutex<()>,
     /// Events of ranks that other nodes have not taken yet.
     events: Arc<Events>,
     /// Nodes that end because they were told to.
@@ -103,6 +105,7 @@ impl Hub {
             own: OnceLock::new(),
             nodes: OnceLock::new(),
             state: Mutex::default(),
+            turn: Mutex::default(),
             events: Arc::default(),
             is_over: Mutex::default(),
         })
@@ -337,8 +340,10 @@ impl Hub {
         });
     }
 
-    /// Changes what is known, and gives the answers that come of it.
+    /// Changes what is known, and gives the answers that come of it, all before the next change: a process may end its
+    /// job with the first of them, and no node hears of that end before its own answer.
     fn with(&self, change: impl FnOnce(&mut State) -> Answers) {
+        let _turn = lock(&self.turn);
         let (answers, failed) = {
             let mut state = lock(&self.state);
             (change(&mut state), state.meetings.take_failed())
@@ -543,4 +548,43 @@ fn start(link: OwnedFd, number: u32, name: &str, plan: &NodePlan<'_>, directory:
     command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
     birth::die_with_this_thread(&mut command);
     Ok(Pid::from_raw(command.spawn()?.id() as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use instanton::data::Rank;
+    use instanton::server::NoHost;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_ends_with_the_first_answer_is_over_after_the_last() {
+        let hub = Hub::new(Arc::new(NoHost), Arc::new(Names::new("run")));
+        let nspace = Nspace::new("run@1").unwrap();
+        hub.place(&nspace, vec![0, 1]);
+        let procs = [Proc::new(nspace.clone(), Rank::WILDCARD)];
+        let (told, heard) = mpsc::channel();
+        for node in 0..2 {
+            let (told, ends, nspace) = (told.clone(), hub.clone(), nspace.clone());
+            let answer = Box::new(move |met: Result<_, Status>| {
+                told.send(met.err()).unwrap();
+                if node == 0 {
+                    let (end, ended) = mpsc::channel::<()>();
+                    thread::spawn(move || {
+                        ends.forget(&nspace);
+                        told.send(Some(Status::EVENT_JOB_END)).unwrap();
+                        drop(end);
+                    });
+                    // It has to wait for this thread.
+                    assert_eq!(ended.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
+                }
+            });
+            hub.meet(node, Kind::Disconnect, &procs, &[], Vec::new(), answer).unwrap();
+        }
+        drop(told);
+        assert_eq!(heard.iter().collect::<Vec<_>>(), [None, None, Some(Status::EVENT_JOB_END)]);
+    }
 }

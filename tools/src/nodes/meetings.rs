@@ -109,7 +109,7 @@ pub struct MembersFailed {
 /// The way back to a node.
 pub type Answer = Box<dyn FnOnce(Result<Met, Status>) + Send>;
 
-/// Answers that are to be given, with no lock held.
+/// Answers that are to be given, with the state's lock not held.
 pub type Answers = Vec<(Answer, Result<Met, Status>)>;
 
 /// Operation and processes of a meeting.

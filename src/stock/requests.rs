@@ -3,7 +3,7 @@ use super::body::{Body, DESCRIBED, PLAIN};
 use crate::data::{Channels, DataRange, DataType, Info, Key, Nspace, Posted, Proc, Rank, Scope, Status, Text};
 use crate::data::{Value, constants::fabric_operation, keys};
 use crate::message::{Forward, GroupCall, Request};
-use crate::wire::{Form, WireError};
+use crate::wire::{Form, WireError, zlib};
 
 /// Commands, by their numbers.
 pub mod command {
@@ -290,11 +290,15 @@ pub fn read(bytes: &[u8], form: Form, next_pull: u64, room: usize) -> Result<Ask
     }
 }
 
+/// Most bytes that the compressed texts of one commit become, together: others wait meanwhile.
+const MOST_INFLATED: usize = 1 << 20;
+
 /// The entries of a commit: those for this node and those for others come one behind the other, and one that is for
 /// both comes twice.
 fn posted(body: &mut Body<'_>) -> Result<Vec<Posted>, WireError> {
     let mut entries: Vec<Posted> = Vec::new();
     let mut places = std::collections::HashMap::new();
+    let mut left = MOST_INFLATED;
     while !body.is_empty() {
         let scope = body.one::<Scope>(DataType::SCOPE)?;
         if !matches!(scope, Scope::LOCAL | Scope::REMOTE | Scope::GLOBAL) {
@@ -303,6 +307,7 @@ fn posted(body: &mut Body<'_>) -> Result<Vec<Posted>, WireError> {
         let mut inner = buffer(body)?;
         while !inner.is_empty() {
             let (key, value) = inner.entry()?;
+            let value = zlib::plain(value, &mut left);
             match places.get(&key).and_then(|at: &usize| entries.get_mut(*at)) {
                 Some(known) if known.scope != scope => *known = Posted { scope: Scope::GLOBAL, key, value },
                 Some(known) => known.value = value,
@@ -356,15 +361,15 @@ mod tests {
         Key::new(name).unwrap()
     }
 
-    /// A commit of `both` for both, and `here` for this node.
-    fn commit(form: Form) -> Vec<u8> {
+    /// A commit of entries by their scopes.
+    fn commit_of(form: Form, parts: &[(Scope, &[&str])], value: &Value) -> Vec<u8> {
         let mut out = Bodies::new(form);
         out.one(DataType::COMMAND, &command::COMMIT).unwrap();
-        for (scope, names) in [(Scope::LOCAL, &["both", "here"][..]), (Scope::REMOTE, &["both"])] {
-            out.one(DataType::SCOPE, &scope).unwrap();
+        for (scope, names) in parts {
+            out.one(DataType::SCOPE, scope).unwrap();
             let mut inner = Bodies::new(Form::Plain);
-            for name in names {
-                inner.entry(&key(name), &Value::Uint32(7)).unwrap();
+            for name in *names {
+                inner.entry(&key(name), value).unwrap();
             }
             let mut to = Writer::new(&mut out.bytes);
             to.head(form, DataType::BUFFER, 1).unwrap();
@@ -375,6 +380,11 @@ mod tests {
         out.bytes
     }
 
+    /// A commit of `both` for both, and `here` for this node.
+    fn commit(form: Form) -> Vec<u8> {
+        commit_of(form, &[(Scope::LOCAL, &["both", "here"]), (Scope::REMOTE, &["both"])], &Value::Uint32(7))
+    }
+
     #[test]
     fn what_is_for_both_comes_once() {
         for form in [Form::Plain, Form::Described] {
@@ -383,6 +393,21 @@ mod tests {
             let expected = Asked::Request(Box::new(Request::Commit { entries }), Answer::Status);
             assert_eq!(read(&commit(form), form, 1, usize::MAX), Ok(expected));
         }
+    }
+
+    #[test]
+    fn a_compressed_text_is_taken_in_as_the_text() {
+        let compressed = |len: usize| Value::CompressedString(zlib::compress(&vec![b'x'; len]).unwrap());
+        let taken_in = |len| {
+            let sent = commit_of(Form::Plain, &[(Scope::LOCAL, &["first", "next"])], &compressed(len));
+            let Ok(Asked::Request(request, _)) = read(&sent, Form::Plain, 1, usize::MAX) else { panic!() };
+            let Request::Commit { entries } = *request else { panic!() };
+            entries.into_iter().map(|entry| entry.value).collect::<Vec<_>>()
+        };
+        let (most, text) = (MOST_INFLATED, |len| Value::string("x".repeat(len)));
+        assert_eq!(taken_in(5000), [text(5000), text(5000)]);
+        assert_eq!(taken_in(most / 2 + 1), [text(most / 2 + 1), compressed(most / 2 + 1)]);
+        assert_eq!(taken_in(most + 1), [compressed(most + 1), compressed(most + 1)]);
     }
 
     #[test]

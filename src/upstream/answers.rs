@@ -1,6 +1,6 @@
 //! Answers of a stock server: the body of a message becomes what a host answers.
 use super::job_info::{self, JobInfo};
-use crate::data::{DataArray, DataType, Info, Pdata, Posted, Proc, Scope, Status, Text, Value, keys};
+use crate::data::{DataArray, DataType, Info, Pdata, Posted, Proc, Scope, Status, Value, keys};
 use crate::server::{Credential, Infos, Published};
 use crate::stock::body::Body;
 use crate::wire::{Form, WireError, zlib};
@@ -124,28 +124,10 @@ pub fn data(_: Status, body: &mut Body<'_>) -> Result<Vec<(Proc, Vec<Info>)>, Wi
 pub fn posted(found: Vec<(Proc, Vec<Info>)>) -> Vec<(Proc, Vec<Posted>)> {
     let mut left = MAX_INFLATED;
     let mut plain = |Info { key, value, .. }: Info| {
-        let value = inflated(value, &mut left)?;
+        let value = zlib::inflated(value, &mut left)?;
         Some(Posted { scope: Scope::GLOBAL, key, value })
     };
     found.into_iter().map(|(proc, entries)| (proc, entries.into_iter().filter_map(&mut plain).collect())).collect()
-}
-
-/// A value that a stock library has compressed on its way; none where it is more than is `left`.
-pub fn inflated(value: Value, left: &mut usize) -> Option<Value> {
-    let mut inflate = |bytes: &[u8]| {
-        let inflated = zlib::decompress(bytes, *left)?;
-        *left -= inflated.len();
-        Some(inflated)
-    };
-    match value {
-        Value::CompressedString(bytes) => {
-            let mut text = inflate(&bytes)?;
-            text.pop_if(|last| *last == 0);
-            Some(Value::String(Some(Text::new(text).ok()?)))
-        }
-        Value::CompressedByteObject(bytes) => Some(Value::ByteObject(inflate(&bytes)?)),
-        value => Some(value),
-    }
 }
 
 #[cfg(test)]
@@ -243,18 +225,6 @@ mod tests {
         let of = |rank| (proc(rank), vec![entry("a"), entry("b")]);
         let counts = posted(vec![of(0), of(1), of(2)]).into_iter().map(|(_, entries)| entries.len());
         assert_eq!(counts.collect::<Vec<_>>(), [2, 2, 0]);
-    }
-
-    #[test]
-    fn a_compressed_text_is_one_text() {
-        let inflated = |text: &[u8]| {
-            super::inflated(Value::CompressedString(zlib::compress(text).unwrap()), &mut MAX_INFLATED.clone())
-        };
-        let text = "x".repeat(5000);
-        assert_eq!(inflated(text.as_bytes()), Some(Value::string(&*text)));
-        assert_eq!(inflated(format!("{text}\0").as_bytes()), Some(Value::string(text)));
-        // Any process of the job may have posted it.
-        assert_eq!(inflated("x\0".repeat(5000).as_bytes()), None);
     }
 
     #[test]

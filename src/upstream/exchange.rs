@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::answers;
 use crate::data::{DataType as T, Key, Nspace, Posted, Proc, Rank, Scope, Text, Value};
 use crate::stock::body::Body;
-use crate::wire::{Form, WireError};
+use crate::wire::{Form, WireError, zlib};
 
 /// Flag of a part: its keys are listed in front of it.
 const KEYS_IN_FRONT: u8 = 2;
@@ -32,7 +32,7 @@ impl Found {
     /// Adds an entry. One that cannot be read here leaves none: whoever wants it asks.
     fn add(&mut self, rank: Rank, key: Key, value: Value) {
         let entries = self.by_rank.entry(rank).or_default();
-        if let Some(value) = answers::inflated(value, &mut self.left) {
+        if let Some(value) = zlib::inflated(value, &mut self.left) {
             entries.push(Posted { scope: Scope::GLOBAL, key, value });
         }
     }

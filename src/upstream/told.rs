@@ -4,7 +4,7 @@ use super::job_info;
 use crate::data::{DataType, Info, Key, Nspace, Rank, Text, Value, keys};
 use crate::stock::body::Body;
 use crate::store::{Datum, JobInfo, JobInfoBuilder};
-use crate::wire::{Form, WireError};
+use crate::wire::{Form, WireError, zlib};
 
 /// Job information as a server tells it to its clients, sorted: that of the job, and that of its processes, whose entries
 /// are still packed.
@@ -67,7 +67,7 @@ pub fn job(answer: &[u8], nspace: &Nspace, local: u32, asker: Rank) -> Result<Jo
 pub fn value(packed: &[u8]) -> Option<Value> {
     let mut body = Body::new(packed, Form::Plain);
     let value = body.one::<Value>(DataType::VALUE).ok().filter(|_| body.is_empty())?;
-    answers::inflated(value, &mut answers::MAX_INFLATED.clone())
+    zlib::inflated(value, &mut answers::MAX_INFLATED.clone())
 }
 
 #[cfg(test)]

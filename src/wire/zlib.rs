@@ -1,6 +1,8 @@
 //! Compressed bytes: the length of what went in, four bytes in the machine's order, and a zlib stream.
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
+use crate::data::{Text, Value};
+
 /// Shorter data is not worth it.
 const WORTH_IT: usize = 4096;
 /// No stream grows to more than this many times its length.
@@ -45,6 +47,36 @@ pub fn decompress(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
     }
 }
 
+/// A value that a stock library has compressed on its way; none where it is more than is `left`.
+pub fn inflated(value: Value, left: &mut usize) -> Option<Value> {
+    let mut inflate = |bytes: &[u8]| {
+        let inflated = decompress(bytes, *left)?;
+        *left -= inflated.len();
+        Some(inflated)
+    };
+    match value {
+        Value::CompressedString(bytes) => {
+            let mut text = inflate(&bytes)?;
+            text.pop_if(|last| *last == 0);
+            Some(Value::String(Some(Text::new(text).ok()?)))
+        }
+        Value::CompressedByteObject(bytes) => Some(Value::ByteObject(inflate(&bytes)?)),
+        value => Some(value),
+    }
+}
+
+/// A posted value as the process had it: clients of 5.0.8 to 5.0.11 compress long texts, and nobody's Get undoes it.
+/// One that is too long stays as it is, and so do those behind it.
+pub fn plain(value: Value, left: &mut usize) -> Value {
+    if !matches!(value, Value::CompressedString(_)) {
+        return value;
+    }
+    inflated(value.clone(), left).unwrap_or_else(|| {
+        *left = 0;
+        value
+    })
+}
+
 /// The list that a map expression of the binary form stands for: `blob:`, `component=zlib:` and `size=N:`, a NUL behind
 /// each, and N compressed bytes. None where it is something else, or longer than `most`.
 pub fn expression(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
@@ -61,6 +93,17 @@ pub fn expression(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compressed_text_is_one_text() {
+        let inflated =
+            |text: &[u8]| super::inflated(Value::CompressedString(compress(text).unwrap()), &mut MOST.clone());
+        let text = "x".repeat(5000);
+        assert_eq!(inflated(text.as_bytes()), Some(Value::string(&*text)));
+        assert_eq!(inflated(format!("{text}\0").as_bytes()), Some(Value::string(text)));
+        // Any process of the job may have posted it.
+        assert_eq!(inflated("x\0".repeat(5000).as_bytes()), None);
+    }
 
     #[test]
     fn a_binary_map_expression_is_the_list_that_was_compressed() {

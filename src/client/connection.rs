@@ -338,8 +338,7 @@ impl Link {
     pub(super) fn queue(&self, task: impl FnOnce() + Send + 'static) {
         let mut inbox = lock(&self.inbox);
         if inbox.stop {
-            // Nobody will run it. Values that it holds may call back here when they are dropped, so the lock goes
-            // first.
+            // Nobody will run it. Its values may call back here when they are dropped, so the lock goes first.
             drop(inbox);
             return drop(task);
         }
